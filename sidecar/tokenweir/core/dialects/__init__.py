@@ -1,0 +1,1 @@
+"""Wire formats, one module each behind one Protocol; the registry is below."""

@@ -1,0 +1,208 @@
+"""
+What a wire format can be asked.
+
+A dialect reads requests and responses of one API and writes that API's errors.
+It knows nothing of quotas. What a provider does not say is None, not a missing
+method.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tokenweir.core.sse import ServerSentEvent
+from tokenweir.core.usage import TokenUsage
+
+
+class MediaKind(enum.StrEnum):
+    """What a part that is no text holds."""
+
+    IMAGE = "image"
+    AUDIO = "audio"
+    FILE = "file"
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """
+    A part that is no text. It is never fetched, and its base64 is never counted.
+
+    Attributes:
+        kind: What it is.
+        head: The first bytes (at most 48 KiB, decoded), b"" for a URL.
+        size_bytes: Of the decoded data; 0 for a URL.
+        detail: OpenAI's ``detail``, or None.
+    """
+
+    kind: MediaKind
+    head: bytes = b""
+    size_bytes: int = 0
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """
+    One message of a prompt.
+
+    Attributes:
+        role: ``"system"``, ``"user"``, …
+        texts: Every text that the model reads: content, tool calls' names and
+            arguments, tool results, thinking.
+        name: The participant's name, or None.
+        media: Parts that are no text.
+    """
+
+    role: str
+    texts: tuple[str, ...] = ()
+    name: str | None = None
+    media: tuple[Media, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that the model may call; *parameters* is its JSON Schema."""
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """
+    What the input estimate is made from.
+
+    Attributes:
+        messages: In order; system prompts included.
+        tools: Functions that the model may call.
+        tool_choice: ``"none"``, the name of a forced function, or None.
+        extra_texts: Other text that the model reads, such as a response schema.
+        token_ids: Input that was given as token ids: their number.
+    """
+
+    messages: tuple[Message, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    tool_choice: str | None = None
+    extra_texts: tuple[str, ...] = ()
+    token_ids: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """
+    The facts of a request body.
+
+    Attributes:
+        model: As the app named it; not empty, no control characters, bounded.
+        stream: Whether an event stream was asked for.
+        output_cap: The client's cap per choice in whatever spelling, or None.
+        choices: How many answers were asked for (``n``), at least 1.
+        user: The body's end-user id, or ``""``.
+        wants_usage: The app itself asked for the usage event (or the dialect
+            always sends one).
+        prompt: What the input estimate is made from.
+    """
+
+    model: str
+    stream: bool
+    output_cap: int | None
+    choices: int
+    user: str
+    wants_usage: bool
+    prompt: Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """
+    What is changed in a request body; the rest keeps every byte.
+
+    Attributes:
+        model: The provider's name for the model, or None.
+        include_usage: Ask for the usage event of a stream.
+    """
+
+    model: str | None = None
+    include_usage: bool = False
+
+    def __bool__(self) -> bool:
+        return self.model is not None or self.include_usage
+
+
+@dataclass(slots=True)
+class ResponseFacts:
+    """
+    What is known of a response so far. Dialects write it, the exchange reads it.
+
+    Attributes:
+        usage: As reported; None until a report was seen. Figures are cumulative:
+            a later one replaces an earlier one, null or absent erases nothing.
+        usage_final: The report covers the whole answer (not only its beginning).
+        model: As the provider names it, or None.
+        error: Type or code of an error inside the body, or None.
+        texts: Generated text, in pieces, of all choices: content, reasoning,
+            refusals, tool calls' names and arguments.
+        text_bytes: Length of *texts* in UTF-8 so far, dropped pieces included.
+        deltas: Events that carried generated text.
+        finished: The provider said that the answer is complete.
+        unreadable: The body could not be read (encoding, size, syntax): its
+            figures can't be trusted to be complete.
+    """
+
+    usage: TokenUsage | None = None
+    usage_final: bool = False
+    model: str | None = None
+    error: str | None = None
+    texts: list[str] = field(default_factory=list)
+    text_bytes: int = 0
+    deltas: int = 0
+    finished: bool = False
+    unreadable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorFacts:
+    """
+    An error as every dialect can tell it.
+
+    Attributes:
+        status: HTTP status.
+        type: OpenAI's ``error.type`` (Anthropic has its own, by status).
+        code: OpenAI's ``error.code``, or None.
+        message: For people.
+        param: The offending member, or None.
+        detail: The machine-readable ``tokenweir`` object.
+    """
+
+    status: int
+    type: str
+    code: str | None
+    message: str
+    param: str | None
+    detail: Mapping[str, object]
+
+
+class Dialect(Protocol):
+    """One wire format."""
+
+    name: str  # "openai" or "anthropic": which providers speak it
+    route: str  # the class of paths, such as "chat_completions"
+
+    def parse_request(self, body: bytes) -> ModelRequest:
+        """Read a body. Raises: MalformedRequestError."""
+
+    def rewrite(self, body: bytes, edits: Edits) -> bytes:
+        """Return *body* with *edits*: key order, numbers, unknown fields stay."""
+
+    def read_event(self, event: ServerSentEvent, facts: ResponseFacts) -> None:
+        """Take one event of a streamed response into *facts*. Never raises."""
+
+    def read_body(self, body: bytes, facts: ResponseFacts) -> None:
+        """Take a whole JSON response into *facts*. Never raises."""
+
+    def error_body(self, error: ErrorFacts) -> bytes:
+        """Write *error* as this API does, with the ``tokenweir`` object beside it."""

@@ -1,0 +1,239 @@
+"""
+The compiled policy: what decisions are made from.
+
+A snapshot is frozen. A reload swaps the whole of it between two exchanges, and
+an exchange keeps the one that it began with. `tokenweir.config` makes it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+class Axis(enum.StrEnum):
+    """What a quota limits."""
+
+    REQUESTS = "requests_per_minute"
+    TOKENS = "tokens_per_minute"
+    INPUT_TOKENS = "input_tokens_per_minute"
+    OUTPUT_TOKENS = "output_tokens_per_minute"
+    CONCURRENCY = "concurrency"
+
+
+class OnLedgerFailure(enum.StrEnum):
+    """What follows when the ledger gives no answer in time."""
+
+    CLOSED = "closed"  # refuse with 503
+    OPEN = "open"  # admit, flag, settle later
+
+
+class UnknownPaths(enum.StrEnum):
+    """What becomes of a request with a body whose path no dialect knows."""
+
+    REFUSE = "refuse"
+    OPAQUE = "opaque"  # metered by requests and concurrency only
+
+
+class Secret:
+    """A value that never shows up in a log, a traceback or a repr."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """Return the value, for the one place that sends it."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return "Secret('***')"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and self._value == other._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeoutClass:
+    """
+    How long Envoy waits for an answer.
+
+    Attributes:
+        name: As models and routes refer to it.
+        total_ms: From the request's end to the answer's end; 0: no limit.
+        idle_ms: Without a byte in either direction.
+    """
+
+    name: str
+    total_ms: int = 0
+    idle_ms: int = 300_000
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """
+    Who runs models.
+
+    Attributes:
+        name: As the policy calls it; also the name of Envoy's cluster.
+        dialect: The wire format it speaks: ``"openai"`` or ``"anthropic"``.
+        scheme: ``"http"`` or ``"https"``.
+        host: DNS name or address.
+        port: TCP port.
+        path_prefix: Put before the app's path, ``""`` or ``"/anthropic"``.
+        credential: Sent instead of the app's key; None: the app's headers pass.
+        ca_file: Bundle that the certificate is checked against; None: the system's.
+        unknown_paths: What becomes of paths that the dialect does not know.
+    """
+
+    name: str
+    dialect: str
+    scheme: str
+    host: str
+    port: int
+    path_prefix: str = ""
+    credential: Secret | None = None
+    ca_file: str | None = None
+    unknown_paths: UnknownPaths = UnknownPaths.REFUSE
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """
+    What answers.
+
+    Attributes:
+        name: As apps call it; may end in ``*`` for a family of names.
+        provider: The provider's name.
+        upstream_model: The provider's name for it; None: the app's.
+        max_output_tokens: The most that it can generate in one choice.
+        default_output_tokens: What is reserved when the app sets no cap.
+        tokenizer: Name of a family in `tokenweir.tokenizers`; None: by model name.
+        timeout_class: Name of a timeout class; None: the route's.
+    """
+
+    name: str
+    provider: str
+    upstream_model: str | None = None
+    max_output_tokens: int = 16_384
+    default_output_tokens: int = 4_096
+    tokenizer: str | None = None
+    timeout_class: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """
+    A limit, and whose it is.
+
+    Attributes:
+        id: Stable within the policy, such as ``"acme.tokens_per_minute"``.
+        axis: What is limited.
+        rate: Per minute; for concurrency 0.
+        capacity: The most that can be taken at once (burst, or slots).
+        partition: What it is kept apart by, out of `PARTITION_KEYS`, in that order.
+        shadow: Evaluated and reported, not enforced.
+        models: Only for these names (exact, or ending in ``*``); empty: for all.
+        routes: Only for these routes; empty: for all.
+        on_ledger_failure: What follows when the ledger gives no answer.
+    """
+
+    id: str
+    axis: Axis
+    rate: int
+    capacity: int
+    partition: tuple[str, ...] = ("tenant",)
+    shadow: bool = False
+    models: tuple[str, ...] = ()
+    routes: tuple[str, ...] = ()
+    on_ledger_failure: OnLedgerFailure = OnLedgerFailure.CLOSED
+
+
+# The order in which a partition's parts are written.
+PARTITION_KEYS = ("tenant", "key", "user", "route", "model", "provider")
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """
+    Who pays.
+
+    Attributes:
+        name: As in the policy.
+        quotas: The tenant's own, then those that all tenants have.
+        models: Names that it may call (exact, or ending in ``*``); empty: all.
+        on_ledger_failure: For exchanges that no quota applies to.
+    """
+
+    name: str
+    quotas: tuple[Quota, ...] = ()
+    models: tuple[str, ...] = ()
+    on_ledger_failure: OnLedgerFailure = OnLedgerFailure.CLOSED
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """What proves who pays. The key itself is never kept, only its SHA-256."""
+
+    id: str
+    tenant: str
+    models: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """
+    One snapshot.
+
+    Attributes:
+        digest: Twelve hex digits of the source's SHA-256: tells snapshots apart.
+        providers: By name.
+        models: By exact name.
+        model_families: Those whose name ends in ``*``, the longest name first.
+        tenants: By name.
+        keys: By the lower-case hex SHA-256 of the key.
+        single_tenant: If set, every caller is this tenant, whatever key it sends.
+        default_providers: The provider of requests without a model, by dialect.
+        timeout_classes: By name; ``"default"`` is always there.
+        route_timeouts: Name of a timeout class, by route.
+        retries: Attempts after the first, of what cannot have worked already.
+        body_limit_bytes: The largest request body.
+    """
+
+    digest: str
+    providers: Mapping[str, Provider]
+    models: Mapping[str, Model]
+    model_families: tuple[Model, ...]
+    tenants: Mapping[str, Tenant]
+    keys: Mapping[str, ApiKey] = field(repr=False)
+    single_tenant: str | None = None
+    default_providers: Mapping[str, str] = field(default_factory=dict)
+    timeout_classes: Mapping[str, TimeoutClass] = field(
+        default_factory=lambda: {"default": TimeoutClass("default")}
+    )
+    route_timeouts: Mapping[str, str] = field(default_factory=dict)
+    retries: int = 2
+    body_limit_bytes: int = 8 * 1024 * 1024
+
+    def model(self, name: str) -> Model | None:
+        """Return what *name* means: the exact entry, else the longest family."""
+        found = self.models.get(name)
+        if found is not None:
+            return found
+        for family in self.model_families:
+            if name.startswith(family.name.removesuffix("*")):
+                return family
+        return None
+
+
+def matches(name: str, patterns: tuple[str, ...]) -> bool:
+    """Tell if *name* is one of *patterns* (exact, or ending in ``*``)."""
+    return any(
+        name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+        for pattern in patterns
+    )

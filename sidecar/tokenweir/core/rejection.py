@@ -1,0 +1,151 @@
+"""
+Why a request was turned away.
+
+A rejection is an outcome, not a fault, so it is a value and is returned. Each
+class carries what the client needs to act on it. `tokenweir.extproc.respond`
+is the one place that turns it into HTTP.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tokenweir.core.policy import Axis
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaFailure:
+    """
+    One quota that this request does not fit into now.
+
+    Attributes:
+        quota: The quota's id.
+        axis: What is limited.
+        partition: Whose, such as ``"tenant=acme"``.
+        capacity: Tokens, requests or slots.
+        used: Settled and not yet earned back.
+        reserved: Held by exchanges in flight.
+        requested: What this request asked for.
+        wait_ms: Who waits that long succeeds if alone; for concurrency an estimate.
+        shadow: Reported only.
+    """
+
+    quota: str
+    axis: Axis
+    partition: str
+    capacity: int
+    used: int
+    reserved: int
+    requested: int
+    wait_ms: int
+    shadow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaExhausted:
+    """
+    Over one or more quotas; waiting helps.
+
+    Attributes:
+        tenant: Who is over.
+        failures: Every enforced quota that failed, the longest wait first; not empty.
+    """
+
+    tenant: str
+    failures: tuple[QuotaFailure, ...]
+
+    @property
+    def wait_ms(self) -> int:
+        """The longest wait: after it all of them fit, if the caller is alone."""
+        return self.failures[0].wait_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Unsatisfiable:
+    """The request asks for more than the quota can ever hold: waiting can't help."""
+
+    quota: str
+    axis: Axis
+    partition: str
+    capacity: int
+    requested: int
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """The body is not a request of this API. *message* quotes no content."""
+
+    message: str
+    param: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownKey:
+    """No key, more than one, or one that the policy does not know."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelNotAllowed:
+    """The policy does not have the model, or not for this tenant or key."""
+
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class PathNotMetered:
+    """A request with a body on a path that nothing here can meter."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class EncodingNotMetered:
+    """The request body is encoded in a way that can't be read, so not be counted."""
+
+    encoding: str
+
+
+@dataclass(frozen=True, slots=True)
+class BodyTooLarge:
+    """The request body is above the limit."""
+
+    limit_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerUnavailable:
+    """The ledger gave no answer in time and a quota says `closed`."""
+
+    wait_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Draining:
+    """This processor is about to leave."""
+
+    wait_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class InternalFault:
+    """Something of ours broke. What, is in the log, not in the answer."""
+
+    wait_ms: int
+
+
+Rejection = (
+    QuotaExhausted
+    | Unsatisfiable
+    | Malformed
+    | UnknownKey
+    | ModelNotAllowed
+    | PathNotMetered
+    | EncodingNotMetered
+    | BodyTooLarge
+    | LedgerUnavailable
+    | Draining
+    | InternalFault
+)
+"""Closed union: `match` over it ends in `assert_never`, so mypy finds a missed case."""

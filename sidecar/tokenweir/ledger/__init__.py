@@ -1,0 +1,1 @@
+"""Where levels, holds and usage live between exchanges, and between processors."""

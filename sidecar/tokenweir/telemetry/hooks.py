@@ -1,0 +1,67 @@
+"""The one seam between deciding and reporting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from tokenweir.core.hold import Settlement, Subject
+from tokenweir.core.rejection import QuotaFailure, Rejection
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeDetails:
+    """
+    What is known about an exchange once it is over.
+
+    Attributes:
+        subject: Who asked whom for what; parts that were not reached are ``""``.
+        method: Of the request.
+        hold_id: ``""`` if nothing was ever held.
+        rejection: None unless the governor answered itself.
+        settlement: None if nothing was forwarded.
+        shadowed: Quotas in shadow mode that would have refused.
+        governor_ms: Time that the request waited for the governor's decision.
+        ledger_ms: The share of it that was spent waiting for the ledger.
+    """
+
+    subject: Subject
+    method: str
+    hold_id: str
+    rejection: Rejection | None
+    settlement: Settlement | None
+    shadowed: tuple[QuotaFailure, ...] = ()
+    governor_ms: float = 0.0
+    ledger_ms: float = 0.0
+
+
+class OnExchangeEnd(Protocol):
+    """Called once an exchange. Must not raise: a broken exporter stops no traffic."""
+
+    def __call__(self, details: ExchangeDetails) -> None: ...
+
+
+class Events(Protocol):
+    """
+    What happens outside of any one exchange. Must not raise either.
+
+    Each is counted, and logged where an operator has to act.
+    """
+
+    def ledger_call(self, verb: str, seconds: float, *, failed: bool) -> None:
+        """A ledger call ended: *verb* is ``"reserve"``, ``"settle"``, …"""
+
+    def holds_reaped(self, count: int) -> None:
+        """Expired holds were charged by the reaper: nobody had settled them."""
+
+    def spool_size(self, waiting: int) -> None:
+        """So many settles wait for the ledger to come back."""
+
+    def policy_loaded(self, digest: str) -> None:
+        """A policy snapshot is in use from now on."""
+
+    def policy_refused(self, problems: tuple[str, ...]) -> None:
+        """A changed policy can't be used: the last good one stays."""
+
+    def fault(self, where: str, error: BaseException) -> None:
+        """Something of ours broke. The text must not carry secrets or prompts."""
