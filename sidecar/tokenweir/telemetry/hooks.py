@@ -23,6 +23,7 @@ class ExchangeDetails:
         shadowed: Quotas in shadow mode that would have refused.
         governor_ms: Time that the request waited for the governor's decision.
         ledger_ms: The share of it that was spent waiting for the ledger.
+        quotas: Ids of the quotas that applied, shadow ones too, whatever was decided.
     """
 
     subject: Subject
@@ -33,6 +34,7 @@ class ExchangeDetails:
     shadowed: tuple[QuotaFailure, ...] = ()
     governor_ms: float = 0.0
     ledger_ms: float = 0.0
+    quotas: tuple[str, ...] = ()
 
 
 class OnExchangeEnd(Protocol):
