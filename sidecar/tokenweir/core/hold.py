@@ -77,6 +77,11 @@ class Part:
     limits: tuple[Limit, ...]
 
 
+def quotas_in(parts: tuple[Part, ...]) -> tuple[str, ...]:
+    """Return the ids of all quotas in *parts*."""
+    return tuple(limit.quota for part in parts for limit in part.limits)
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """Who asked whom for what: the labels of a usage record. No secret in it."""
@@ -111,7 +116,7 @@ class Outcome(enum.StrEnum):
     """How an exchange ended."""
 
     COMPLETED = "completed"
-    CLIENT_GONE = "client_gone"  # hung up, or the stream was cut on the way to it
+    CUT = "cut"  # the client left, or the provider reset: Envoy doesn't say which
     UPSTREAM_FAILED = "upstream_failed"  # error status, reset, error in the stream
     DRAINED = "drained"  # the processor had to leave before the end
     LOST = "lost"  # nobody settled it: the reaper did

@@ -1,0 +1,91 @@
+"""
+From what was seen of a response to what is charged.
+
+    reported whole         the report
+    reported in part       the report, and what was counted of the rest
+    not reported           input as estimated, output as counted
+    nothing readable       input as estimated, output from the bytes
+    refused before work    nothing, but the requests
+
+Input is owed as soon as the request was forwarded and not refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tokenweir.core.dialects.base import ResponseFacts
+from tokenweir.core.events import ResponseHead
+from tokenweir.core.ticket import Ticket
+from tokenweir.core.usage import Source, TokenUsage
+
+# Bytes of a response that can't be read, for each token that is charged: few,
+# so that an unreadable answer is not a cheap one.
+BYTES_PER_TOKEN = 4
+ENCODED_BYTES_PER_TOKEN = 1
+# Envoy's words for a request that never reached a provider. What ends in any
+# other way of its own may have been worked on.
+NOT_SENT = ("connection_failure", "no_healthy_upstream", "overflow", "no_cluster")
+FROM_PROVIDER = ("", "via_upstream")
+
+
+def refused_before_work(head: ResponseHead) -> bool:
+    """Tell if *head* says that no provider did any work for this request."""
+    if head.status < 400:
+        return False
+    if head.details in FROM_PROVIDER:
+        return True
+    return any(reason in head.details for reason in NOT_SENT)
+
+
+@dataclass(frozen=True, slots=True)
+class BodySeen:
+    """How much of a response body passed, and how much there was to come."""
+
+    seen_bytes: int = 0
+    announced_bytes: int | None = None
+    encoded: bool = False
+
+
+def reported_usage(facts: ResponseFacts) -> TokenUsage | None:
+    """Return the usage if it needs no counting."""
+    if facts.usage is not None and facts.usage_final:
+        return facts.usage
+    return None
+
+
+def counted_usage(
+    ticket: Ticket, facts: ResponseFacts, output_tokens: int
+) -> TokenUsage:
+    """Return what is owed when *output_tokens* were counted of what passed."""
+    if ticket.output_cap is not None:
+        output_tokens = min(output_tokens, ticket.output_cap)
+    if facts.usage is None:
+        return TokenUsage(
+            input_tokens=ticket.hold.amounts.input_tokens,
+            output_tokens=output_tokens,
+        )
+    usage = facts.usage
+    if usage.total_input_tokens == 0:
+        usage = replace(usage, input_tokens=ticket.hold.amounts.input_tokens)
+    missing = output_tokens - usage.total_output_tokens
+    if missing > 0:
+        usage = replace(usage, output_tokens=usage.output_tokens + missing)
+    return usage
+
+
+def estimated_output(ticket: Ticket, body: BodySeen) -> int:
+    """Return the output tokens of a body that could not be read."""
+    size_bytes = max(body.seen_bytes, body.announced_bytes or 0)
+    per_token = ENCODED_BYTES_PER_TOKEN if body.encoded else BYTES_PER_TOKEN
+    return min(-(-size_bytes // per_token), ticket.hold.amounts.output_tokens)
+
+
+def nothing_owed(facts: ResponseFacts) -> bool:
+    """Tell if a 200 carried an error before any work: nothing was generated."""
+    return facts.error is not None and facts.usage is None and facts.text_bytes == 0
+
+
+def worst_source(source: Source, facts: ResponseFacts) -> Source:
+    """Return *source*, or worse if not all of the body could be read."""
+    return Source.ESTIMATED if facts.unreadable else source

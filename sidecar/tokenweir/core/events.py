@@ -1,0 +1,129 @@
+"""What an exchange can be told. Its counterpart is `tokenweir.core.commands`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tokenweir.core.hold import Denied, Granted
+from tokenweir.core.usage import Source
+
+Headers = tuple[tuple[str, str], ...]
+"""Names in lower case with values, in the order in which they came."""
+
+
+def header_value(headers: Headers, name: str) -> str:
+    """Return the first value of the header *name* (lower case), or ``""``."""
+    return next((value for key, value in headers if key == name), "")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """
+    The request's head came. *ended*: there will be no body.
+
+    *path* is as the client wrote it, with the query.
+    """
+
+    method: str
+    path: str
+    headers: Headers
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBody:
+    """The whole request body came."""
+
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The count that was asked for is *tokens*."""
+
+    tokens: int
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """The ledger granted the hold."""
+
+    granted: Granted
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The ledger denied the hold; nothing was taken."""
+
+    denied: Denied
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerFailed:
+    """The ledger gave no answer in time; the reserve may have been applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfTime:
+    """Envoy is about to stop waiting for an answer, or something of ours broke."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHead:
+    """
+    The response's head came.
+
+    Attributes:
+        status: HTTP status.
+        headers: Without pseudo headers.
+        attempts: Requests that Envoy sent to providers, or None if it didn't say.
+        details: Envoy's response code details; ``"via_upstream"`` or ``""`` if the
+            response is the provider's own.
+        ended: There will be no body.
+    """
+
+    status: int
+    headers: Headers
+    attempts: int | None = None
+    details: str = ""
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseChunk:
+    """A piece of the response body passed. *ended*: it was the last."""
+
+    data: bytes
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """It is time to renew the hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamClosed:
+    """Envoy closed the stream: the client left, the provider reset, or it is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainDeadline:
+    """This processor must leave now; the rest of the response passes unseen."""
+
+
+Event = (
+    RequestHead
+    | RequestBody
+    | Counted
+    | Reserved
+    | Refused
+    | LedgerFailed
+    | OutOfTime
+    | ResponseHead
+    | ResponseChunk
+    | Tick
+    | StreamClosed
+    | DrainDeadline
+)

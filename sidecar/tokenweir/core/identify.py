@@ -1,0 +1,106 @@
+"""
+Who calls, and what for: all that can be told from a request's head.
+
+The tenant comes from the key alone. No other header and no part of the body
+can name it.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from dataclasses import dataclass
+
+from tokenweir.core.dialects import default_dialect, dialect_of
+from tokenweir.core.dialects.base import Dialect
+from tokenweir.core.events import Headers, RequestHead
+from tokenweir.core.policy import Policy, Tenant
+from tokenweir.core.rejection import UnknownKey
+
+# Where SDKs put a key: OpenAI and most, Anthropic, Azure.
+KEY_HEADERS = ("authorization", "x-api-key", "api-key")
+# Costs no tokens, but a request all the same: it is metered by requests.
+TOKEN_FREE_PATHS = {"/v1/messages/count_tokens": "count_tokens"}
+BODILESS_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who pays: a *tenant*, by the key *key_id* that may call *models* (or all)."""
+
+    tenant: Tenant
+    key_id: str
+    models: tuple[str, ...] = ()
+
+
+def identify(policy: Policy, headers: Headers) -> Caller | UnknownKey:
+    """Return who calls, or why that can't be told."""
+    if policy.single_tenant is not None:
+        return Caller(policy.tenants[policy.single_tenant], "-")
+    presented = {key for key in map(_key_in, headers) if key is not None}
+    if not presented:
+        return UnknownKey(
+            "No API key was sent: put it into the Authorization header "
+            "(Bearer …) or into x-api-key."
+        )
+    if len(presented) > 1:
+        return UnknownKey("More than one API key was sent: send exactly one.")
+    digest = hashlib.sha256(presented.pop().encode("utf-8", "replace")).hexdigest()
+    key = policy.keys.get(digest)
+    if key is None:
+        return UnknownKey("The API key is not known to this gateway's policy.")
+    return Caller(policy.tenants[key.tenant], key.id, key.models)
+
+
+def _key_in(header: tuple[str, str]) -> str | None:
+    name, value = header
+    if name not in KEY_HEADERS:
+        return None
+    if name != "authorization":
+        return value.strip()
+    scheme, _, key = value.strip().partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else value.strip()
+
+
+class Door(enum.Enum):
+    """What kind of path a request came to."""
+
+    METERED = enum.auto()  # a dialect reads the body and its answer
+    TOKEN_FREE = enum.auto()  # a known path that costs no tokens
+    BODILESS = enum.auto()  # a method that carries no body
+    UNKNOWN = enum.auto()  # policy decides
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """
+    Which door a request came in by.
+
+    Attributes:
+        door: Its kind.
+        route: The class of paths, for quotas and metrics.
+        path: Without query and fragment.
+        errors: The dialect that the caller understands; at a metered door the one
+            that reads the body.
+    """
+
+    door: Door
+    route: str
+    path: str
+    errors: Dialect
+
+
+def entry_of(head: RequestHead) -> Entry:
+    """Return the door that *head* came in by."""
+    path = head.path.partition("?")[0].partition("#")[0]
+    errors = default_dialect(path, head.headers)
+    if head.method == "POST":
+        dialect = dialect_of(path)
+        if dialect is not None:
+            return Entry(Door.METERED, dialect.route, path, dialect)
+        if path in TOKEN_FREE_PATHS:
+            return Entry(Door.TOKEN_FREE, TOKEN_FREE_PATHS[path], path, errors)
+    elif head.method in BODILESS_METHODS:
+        models = path == "/v1/models" or path.startswith("/v1/models/")
+        return Entry(Door.BODILESS, "models" if models else "other", path, errors)
+    return Entry(Door.UNKNOWN, "opaque", path, errors)

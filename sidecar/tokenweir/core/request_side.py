@@ -1,0 +1,289 @@
+"""The request side of an exchange: from its head to the answer that Envoy gets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tokenweir.core import admission
+from tokenweir.core.admission import Plan
+from tokenweir.core.commands import (
+    AwaitBody,
+    Cancel,
+    CountPrompt,
+    Forward,
+    Reject,
+    Reserve,
+)
+from tokenweir.core.dialects.base import Edits, ModelRequest
+from tokenweir.core.errors import MalformedRequestError
+from tokenweir.core.events import (
+    Counted,
+    Event,
+    Refused,
+    RequestBody,
+    RequestHead,
+    Reserved,
+    header_value,
+)
+from tokenweir.core.hold import Amounts, Granted, Hold, Subject, quotas_in
+from tokenweir.core.identify import Caller, Door, entry_of, identify
+from tokenweir.core.policy import OnLedgerFailure, Policy
+from tokenweir.core.rejection import (
+    Draining,
+    EncodingNotMetered,
+    InternalFault,
+    LedgerUnavailable,
+    Malformed,
+    PathNotMetered,
+    QuotaExhausted,
+    QuotaFailure,
+    Rejection,
+    UnknownKey,
+)
+from tokenweir.core.step import State, Step
+from tokenweir.core.ticket import Ticket
+
+# What a caller is told to wait when nobody knows how long the trouble lasts.
+RETRY_MS = 1_000
+# Flag of an exchange that was admitted without an answer from the ledger.
+LEDGER_OPEN = "ledger_open"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """
+    What the shell knows when a request comes.
+
+    Attributes:
+        policy: The snapshot that the exchange keeps.
+        hold_id: Fresh and unique.
+        draining: This processor takes no new exchanges.
+    """
+
+    policy: Policy
+    hold_id: str
+    draining: bool = False
+
+
+class RequestSide:
+    """
+    What is known of a request, and the actions of its states.
+
+    Attributes:
+        head: As it came.
+        hold: What was asked for, or None before that.
+        rejection: Why the caller was turned away, or None.
+        shadowed: Quotas in shadow mode that would have refused.
+    """
+
+    def __init__(self, arrival: Arrival, head: RequestHead, now_ms: int) -> None:
+        self.head = head
+        self.hold: Hold | None = None
+        self.rejection: Rejection | None = None
+        self.shadowed: tuple[QuotaFailure, ...] = ()
+        self._policy: Policy = arrival.policy
+        self._arrival = arrival
+        self._started_ms = now_ms
+        self._entry = entry_of(head)
+        self._caller: Caller | None = None
+        self._plan: Plan | None = None
+        self._request: ModelRequest | None = None
+        self._body = b""
+
+    @property
+    def subject(self) -> Subject:
+        """The labels as far as they are known; parts not reached are ``""``."""
+        plan, caller, request = self._plan, self._caller, self._request
+        subject = plan.subject if plan else None
+        if subject is None:
+            subject = Subject(
+                tenant=caller.tenant.name if caller else "",
+                key_id=caller.key_id if caller else "",
+                user="",
+                route=self._entry.route,
+                model=request.model if request else "",
+                provider="",
+            )
+        return replace(
+            subject,
+            request_id=header_value(self.head.headers, "x-request-id"),
+            policy=self._policy.digest,
+        )
+
+    @property
+    def quotas(self) -> tuple[str, ...]:
+        """Ids of the quotas that apply, shadow ones too."""
+        return quotas_in(self._plan.parts) if self._plan else ()
+
+    # === what the table calls ==================================================
+
+    def identify(self, _: Event) -> Step:
+        """Tell who calls, and by which door; ask for the body where there is one."""
+        if self._arrival.draining:
+            return self._reject(Draining(RETRY_MS))
+        caller = identify(self._policy, self.head.headers)
+        if isinstance(caller, UnknownKey):
+            return self._reject(caller)
+        self._caller = caller
+        if self._entry.door is Door.METERED:
+            return self._expect_body()
+        if self.head.ended or self._entry.door is Door.UNKNOWN:
+            return self._admit_unread()
+        return State.AWAITING_BODY, [AwaitBody()]
+
+    def read_body(self, event: Event) -> Step:
+        """Read the body by the door's dialect; at other doors only look at its size."""
+        assert isinstance(event, RequestBody)
+        if self._entry.door is Door.BODILESS and event.body:
+            return self._reject(PathNotMetered(self._entry.path))
+        if self._entry.door is not Door.METERED:
+            return self._admit_unread()
+        try:
+            request = self._entry.errors.parse_request(event.body)
+        except MalformedRequestError as error:
+            return self._reject(Malformed(error.message, error.param))
+        self._request, self._body = request, event.body
+        assert self._caller is not None
+        plan = admission.plan_metered(self._policy, self._caller, self._entry, request)
+        if not isinstance(plan, Plan):
+            return self._reject(plan)
+        self._plan = plan
+        model = plan.target.model
+        assert model is not None
+        counting = model.upstream_model or request.model
+        return State.ESTIMATING, [
+            CountPrompt(request.prompt, counting, model.tokenizer)
+        ]
+
+    def reserve(self, event: Event) -> Step:
+        """Ask for the worst case, now that the input is known."""
+        assert isinstance(event, Counted)
+        assert self._plan is not None
+        assert self._request is not None
+        model, parts = self._plan.target.model, self._plan.parts
+        assert model is not None
+        ceiling = admission.output_ceiling(self._request, model, parts, event.tokens)
+        amounts = Amounts(1, event.tokens, ceiling)
+        never = admission.unsatisfiable(parts, amounts)
+        if never is not None:
+            return self._reject(never)
+        return self._ask_for(amounts)
+
+    def forward(self, event: Event) -> Step:
+        """Let the request go, with its ticket."""
+        assert isinstance(event, Reserved)
+        self.shadowed = event.granted.shadowed
+        return State.FORWARDED, [self._forward(event.granted, ())]
+
+    def refuse(self, event: Event) -> Step:
+        """Tell the caller which limits it is over."""
+        assert isinstance(event, Refused)
+        self.shadowed = event.denied.shadowed
+        if not event.denied.failures:
+            # Only a hold that was cancelled before it was made is denied so.
+            return self._reject(InternalFault(RETRY_MS))
+        failures = sorted(
+            event.denied.failures, key=lambda failure: failure.wait_ms, reverse=True
+        )
+        return self._reject(QuotaExhausted(self.subject.tenant, tuple(failures)))
+
+    def do_without_ledger(self, _: Event) -> Step:
+        """Refuse or admit, as the quotas say; the reserve may have been applied."""
+        assert self._plan is not None
+        if self._plan.on_ledger_failure is OnLedgerFailure.OPEN:
+            flags = (LEDGER_OPEN,)
+            return State.FORWARDED, [self._forward(Granted(""), flags)]
+        state, commands = self._reject(LedgerUnavailable(RETRY_MS))
+        return state, [*commands, *self._cancel()]
+
+    def give_up(self, _: Event) -> Step:
+        """Answer now, before Envoy stops waiting."""
+        return self._reject(InternalFault(RETRY_MS))
+
+    def give_up_reserving(self, _: Event) -> Step:
+        """Answer now; what becomes of the reserve is seen later."""
+        _, commands = self._reject(InternalFault(RETRY_MS))
+        return State.ABANDONED, commands
+
+    def take_back(self, _: Event) -> Step:
+        """The request could not be sent on after all."""
+        state, commands = self._reject(InternalFault(RETRY_MS))
+        return state, [*commands, *self._cancel()]
+
+    def give_back(self, _: Event) -> Step:
+        """Return what was granted too late to be of use."""
+        return State.DONE, [*self._cancel()]
+
+    # === steps that several of them share ======================================
+
+    def _reject(self, why: Rejection) -> Step:
+        self.rejection = why
+        return State.DONE, [Reject(why, self._entry.errors.route)]
+
+    def _expect_body(self) -> Step:
+        if self.head.ended:
+            return self._reject(Malformed("The request has no body."))
+        encoding = header_value(self.head.headers, "content-encoding").strip()
+        if encoding.lower() not in ("", "identity"):
+            return self._reject(EncodingNotMetered(encoding))
+        return State.AWAITING_BODY, [AwaitBody()]
+
+    def _admit_unread(self) -> Step:
+        assert self._caller is not None
+        plan = admission.plan_unread(self._policy, self._caller, self._entry)
+        if not isinstance(plan, Plan):
+            return self._reject(plan)
+        self._plan = plan
+        return self._ask_for(Amounts(1, 0, 0))
+
+    def _ask_for(self, amounts: Amounts) -> Step:
+        assert self._plan is not None
+        self.hold = Hold(self._arrival.hold_id, self._plan.parts, amounts, self.subject)
+        return State.RESERVING, [Reserve(self.hold)]
+
+    def _cancel(self) -> list[Cancel]:
+        assert self.hold is not None
+        return [Cancel(self.hold)]
+
+    def _forward(self, granted: Granted, flags: tuple[str, ...]) -> Forward:
+        assert self._plan is not None
+        target = self._plan.target
+        changes, removals = admission.outgoing_headers(
+            self._policy, target, self._entry.route
+        )
+        ask_usage, body = self._edited_body(target)
+        return Forward(self._ticket(granted, flags), changes, removals, body, ask_usage)
+
+    def _edited_body(self, target: admission.Target) -> tuple[bool, bytes | None]:
+        request, model = self._request, target.model
+        if request is None or model is None:
+            return False, None
+        ask_usage = request.stream and not request.wants_usage
+        renamed = model.upstream_model not in (None, request.model)
+        edits = Edits(model.upstream_model if renamed else None, ask_usage)
+        if not edits:
+            return False, None
+        return ask_usage, self._entry.errors.rewrite(self._body, edits)
+
+    def _ticket(self, granted: Granted, flags: tuple[str, ...]) -> Ticket:
+        assert self._plan is not None
+        assert self.hold is not None
+        ticket = Ticket(
+            self.hold,
+            self._started_ms,
+            self.head.method,
+            states=granted.states,
+            shadowed=granted.shadowed,
+            flags=flags,
+        )
+        request, model = self._request, self._plan.target.model
+        if request is None or model is None:
+            return ticket
+        cap = request.output_cap
+        return replace(
+            ticket,
+            dialect=self._entry.errors.route,
+            counting_model=model.upstream_model or request.model,
+            tokenizer=model.tokenizer,
+            output_cap=None if cap is None else cap * request.choices,
+        )

@@ -1,0 +1,220 @@
+"""The response side of an exchange: from its ticket to what is charged."""
+
+from __future__ import annotations
+
+from tokenweir.core import accounting, headers
+from tokenweir.core.accounting import BodySeen
+from tokenweir.core.commands import (
+    Command,
+    CountTexts,
+    Extend,
+    PassChunk,
+    PassHead,
+    Settle,
+)
+from tokenweir.core.dialects import by_route
+from tokenweir.core.dialects.base import ResponseFacts
+from tokenweir.core.events import (
+    Counted,
+    Event,
+    Headers,
+    ResponseChunk,
+    ResponseHead,
+    header_value,
+)
+from tokenweir.core.hold import Outcome, Settlement
+from tokenweir.core.response import ResponseReader
+from tokenweir.core.step import State, Step
+from tokenweir.core.ticket import Ticket
+from tokenweir.core.usage import Source, TokenUsage
+
+# Bytes of generated text for each token of progress that is reported meanwhile.
+PROGRESS_BYTES_PER_TOKEN = 4
+
+
+class ResponseSide:
+    """
+    What is known of a response, and the actions of its states.
+
+    Attributes:
+        ticket: From the request side.
+        settlement: What was charged, once it is known.
+    """
+
+    def __init__(self, ticket: Ticket) -> None:
+        self.ticket = ticket
+        self.settlement: Settlement | None = None
+        self._head: ResponseHead | None = None
+        self._reader: ResponseReader | None = None
+        self._unread = ResponseFacts()
+        self._seen_bytes = 0
+        self._first_token_ms: int | None = None
+        self._outcome = Outcome.COMPLETED
+        self._now_ms = ticket.started_ms
+
+    @property
+    def _facts(self) -> ResponseFacts:
+        return self._reader.facts if self._reader else self._unread
+
+    # === what the table calls ==================================================
+
+    def open(self, event: Event, now_ms: int) -> Step:
+        """Look at the head: refused before any work, over already, or to be read."""
+        assert isinstance(event, ResponseHead)
+        self._head, self._now_ms = event, now_ms
+        changes, removals = self._visible_headers(event)
+        if accounting.refused_before_work(event):
+            settle = self._settle(
+                TokenUsage(), Source.REPORTED, Outcome.UPSTREAM_FAILED
+            )
+            return State.DONE, [PassHead(changes, removals, watch_body=False), settle]
+        if event.status >= 400:  # Envoy's own: a timeout, a reset
+            settle = self._settle_input(Outcome.UPSTREAM_FAILED)
+            return State.DONE, [PassHead(changes, removals, watch_body=False), settle]
+        if self.ticket.dialect:
+            self._reader = ResponseReader(
+                by_route(self.ticket.dialect),
+                status=event.status,
+                content_type=header_value(event.headers, "content-type"),
+                content_encoding=header_value(event.headers, "content-encoding"),
+            )
+        if event.ended:
+            state, commands = self._over(Outcome.COMPLETED)
+            return state, [PassHead(changes, removals, watch_body=False), *commands]
+        return State.RESPONDING, [PassHead(changes, removals)]
+
+    def read(self, event: Event, now_ms: int) -> Step:
+        """Read one piece."""
+        assert isinstance(event, ResponseChunk)
+        self._now_ms = now_ms
+        self._seen_bytes += len(event.data)
+        if self._reader is not None:
+            self._reader.feed(event.data)
+            if self._first_token_ms is None and self._facts.deltas:
+                self._first_token_ms = now_ms - self.ticket.started_ms
+        if not event.ended:
+            return State.RESPONDING, [PassChunk()]
+        state, commands = self._over(Outcome.COMPLETED)
+        return state, [PassChunk(), *commands]
+
+    def renew(self, _: Event, now_ms: int) -> Step:
+        """Report progress before the response begins."""
+        self._now_ms = now_ms
+        return State.FORWARDED, [self._extend()]
+
+    def renew_responding(self, _: Event, now_ms: int) -> Step:
+        """Report progress while the response flows."""
+        self._now_ms = now_ms
+        return State.RESPONDING, [self._extend()]
+
+    def close_unanswered(self, _: Event, now_ms: int) -> Step:
+        """The client left before any response: the input is owed."""
+        self._now_ms = now_ms
+        return State.DONE, [self._settle_input(Outcome.CUT)]
+
+    def drain_unanswered(self, _: Event, now_ms: int) -> Step:
+        """The processor leaves before any response: the input is owed."""
+        self._now_ms = now_ms
+        return State.DONE, [self._settle_input(Outcome.DRAINED)]
+
+    def close(self, _: Event, now_ms: int) -> Step:
+        """No more will come: over if the provider had said so, else cut."""
+        self._now_ms = now_ms
+        return self._over(Outcome.CUT)
+
+    def drain(self, _: Event, now_ms: int) -> Step:
+        """The processor leaves: what passed so far is settled."""
+        self._now_ms = now_ms
+        return self._over(Outcome.DRAINED)
+
+    def settle_counted(self, event: Event, _: int) -> Step:
+        """What passed has been counted."""
+        assert isinstance(event, Counted)
+        usage = accounting.counted_usage(self.ticket, self._facts, event.tokens)
+        source = accounting.worst_source(event.source, self._facts)
+        return State.DONE, [self._settle(usage, source, self._outcome)]
+
+    def pass_on(self, _: Event, __: int) -> Step:
+        """Let what comes after the end go by."""
+        state = State.COUNTING if self.settlement is None else State.DONE
+        return state, [PassChunk()]
+
+    # === steps that several of them share ======================================
+
+    def _over(self, outcome: Outcome) -> Step:
+        """The body is over: charge what was reported, or have the rest counted."""
+        if self._reader is not None and outcome is not Outcome.DRAINED:
+            # A body whose end Envoy did not announce (trailers, a client that left
+            # with the last byte) may be whole all the same.
+            self._reader.end()
+        facts = self._facts
+        self._outcome = self._judged(outcome, facts)
+        if self._reader is None or accounting.nothing_owed(facts):
+            return State.DONE, [
+                self._settle(TokenUsage(), Source.REPORTED, self._outcome)
+            ]
+        usage = accounting.reported_usage(facts)
+        if usage is not None:
+            return State.DONE, [self._settle(usage, Source.REPORTED, self._outcome)]
+        if facts.unreadable and not facts.text_bytes:
+            tokens = accounting.estimated_output(self.ticket, self._body_seen())
+            usage = accounting.counted_usage(self.ticket, facts, tokens)
+            return State.DONE, [self._settle(usage, Source.ESTIMATED, self._outcome)]
+        return State.COUNTING, [self._count(facts)]
+
+    def _judged(self, outcome: Outcome, facts: ResponseFacts) -> Outcome:
+        if facts.error is not None:
+            return Outcome.UPSTREAM_FAILED
+        if outcome is Outcome.CUT and facts.finished and facts.usage_final:
+            return Outcome.COMPLETED
+        return outcome
+
+    def _count(self, facts: ResponseFacts) -> CountTexts:
+        kept_bytes = sum(len(text.encode("utf-8", "replace")) for text in facts.texts)
+        return CountTexts(
+            tuple(facts.texts),
+            max(0, facts.text_bytes - kept_bytes),
+            self.ticket.counting_model,
+            self.ticket.tokenizer,
+        )
+
+    def _body_seen(self) -> BodySeen:
+        assert self._head is not None
+        announced = header_value(self._head.headers, "content-length")
+        encoding = header_value(self._head.headers, "content-encoding")
+        return BodySeen(
+            self._seen_bytes,
+            int(announced) if announced.isdecimal() else None,
+            encoded=encoding not in ("", "identity"),
+        )
+
+    def _extend(self) -> Command:
+        facts = self._facts
+        tokens = facts.text_bytes // PROGRESS_BYTES_PER_TOKEN
+        if facts.usage is not None:
+            tokens = max(tokens, facts.usage.total_output_tokens)
+        return Extend(self.ticket.hold, tokens)
+
+    def _settle_input(self, outcome: Outcome) -> Settle:
+        usage = accounting.counted_usage(self.ticket, ResponseFacts(), 0)
+        return self._settle(usage, Source.COUNTED, outcome)
+
+    def _settle(self, usage: TokenUsage, source: Source, outcome: Outcome) -> Settle:
+        head = self._head
+        self.settlement = Settlement(
+            usage=usage,
+            source=source,
+            outcome=outcome,
+            requests=max(1, (head.attempts or 1) if head else 1),
+            status=head.status if head else 0,
+            model=self._facts.model,
+            duration_ms=max(0, self._now_ms - self.ticket.started_ms),
+            first_token_ms=self._first_token_ms,
+            flags=self.ticket.flags,
+        )
+        return Settle(self.ticket, self.settlement)
+
+    def _visible_headers(self, head: ResponseHead) -> tuple[Headers, tuple[str, ...]]:
+        renamed, removals = headers.upstream_renames(head.headers)
+        own = headers.success_headers(self.ticket.states)
+        return (*renamed, *own), removals

@@ -1,0 +1,57 @@
+"""
+What the request side hands to the response side.
+
+The two sides are two filters of Envoy, and may meet two different processors.
+The ticket crosses between them in Envoy's dynamic metadata, where no client can
+write, so that whoever sees the response can settle it alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from tokenweir.core.hold import Hold, LimitState
+from tokenweir.core.rejection import QuotaFailure
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """
+    Attributes:
+        hold: What was reserved.
+        started_ms: When it was.
+        method: Of the request.
+        dialect: Route of the dialect that reads the response; ``""``: nobody does.
+        counting_model: What the tokenizer goes by.
+        tokenizer: Family of the tokenizer, or None: by *counting_model*.
+        output_cap: The client's cap for all choices, or None.
+        states: How the limits stood after the reserve.
+        shadowed: Quotas in shadow mode that would have refused.
+        flags: Such as ``"ledger_open"``.
+        governor_ms: Time that the request waited for the decision.
+        ledger_ms: The share of it that was spent waiting for the ledger.
+    """
+
+    hold: Hold
+    started_ms: int
+    method: str
+    dialect: str = ""
+    counting_model: str = ""
+    tokenizer: str | None = None
+    output_cap: int | None = None
+    states: tuple[LimitState, ...] = ()
+    shadowed: tuple[QuotaFailure, ...] = ()
+    flags: tuple[str, ...] = ()
+    governor_ms: float = 0.0
+    ledger_ms: float = 0.0
+
+    def to_text(self) -> str:
+        """Return what `from_text` reads."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_text(cls, text: str) -> Ticket:
+        """Read *text*. Raises: ValueError, if it is not a ticket."""
+        return msgspec.json.decode(text, type=cls)

@@ -1,0 +1,167 @@
+"""Drives the request side of one exchange."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tokenweir.core.commands import (
+    Answer,
+    AwaitBody,
+    Cancel,
+    Command,
+    CountPrompt,
+    Forward,
+    Reject,
+    Reserve,
+)
+from tokenweir.core.errors import LedgerUnavailableError
+from tokenweir.core.events import (
+    Counted,
+    Event,
+    LedgerFailed,
+    OutOfTime,
+    Refused,
+    RequestBody,
+    RequestHead,
+    Reserved,
+    StreamClosed,
+)
+from tokenweir.core.exchange import Exchange
+from tokenweir.core.hold import Granted, Hold
+from tokenweir.core.request_side import Arrival
+from tokenweir.core.step import State
+from tokenweir.driver.handoff import Handoff
+from tokenweir.driver.services import Services
+from tokenweir.telemetry.hooks import ExchangeDetails
+
+
+class RequestDriver:
+    """Turns each event from Envoy into the one answer to it."""
+
+    def __init__(self, arrival: Arrival, services: Services, handoff: Handoff) -> None:
+        self._exchange = Exchange(arrival)
+        self._services = services
+        self._handoff = handoff
+        self._reserving: asyncio.Task[Event] | None = None
+        self._governor_seconds = 0.0
+        self._ledger_seconds = 0.0
+
+    async def advance(self, event: RequestHead | RequestBody) -> Answer:
+        """Return the answer to *event*, within the deadline whatever happens."""
+        began = time.perf_counter()
+        try:
+            async with asyncio.timeout(self._services.admission_seconds):
+                answer = await self._perform(self._handle(event))
+        except Exception as error:  # noqa: BLE001 - any answer is better than none
+            self._services.events.fault("request", error)
+            answer = self._give_up()
+        self._governor_seconds += time.perf_counter() - began
+        return self._finish(answer)
+
+    def closed(self) -> None:
+        """Envoy closed the stream; before a last answer, the client has left."""
+        if self._exchange.state is not State.FORWARDED:
+            self._handle(StreamClosed())
+            self._await_reserve()
+
+    # === commands ==============================================================
+
+    def _handle(self, event: Event) -> list[Command]:
+        return self._exchange.handle(event, self._services.now_ms())
+
+    async def _perform(self, commands: Iterable[Command]) -> Answer:
+        answer: Answer | None = None
+        todo = deque(commands)
+        while todo:
+            match todo.popleft():
+                case AwaitBody() | Forward() | Reject() as answer:
+                    pass
+                case CountPrompt(prompt, model, tokenizer):
+                    count = await self._services.counter.count_prompt(
+                        prompt, model, tokenizer
+                    )
+                    todo += self._handle(Counted(count.tokens, count.source))
+                case Reserve(hold):
+                    todo += self._handle(await self._reserve(hold))
+                case Cancel(hold):
+                    self._cancel(hold)
+                case other:
+                    raise AssertionError(f"no task of this side: {type(other)}")
+        assert answer is not None
+        return answer
+
+    async def _reserve(self, hold: Hold) -> Event:
+        began = time.perf_counter()
+        # In a task of its own: if the client leaves, the call may have been applied
+        # all the same, so its outcome must be seen.
+        self._reserving = self._services.background.spawn(self._call(hold))
+        try:
+            return await asyncio.shield(self._reserving)
+        finally:
+            self._ledger_seconds += time.perf_counter() - began
+
+    async def _call(self, hold: Hold) -> Event:
+        try:
+            outcome = await self._services.ledger.reserve(hold)
+        except LedgerUnavailableError:
+            return LedgerFailed()
+        return Reserved(outcome) if isinstance(outcome, Granted) else Refused(outcome)
+
+    def _cancel(self, hold: Hold) -> None:
+        self._services.background.spawn(self._services.ledger.cancel(hold))
+
+    # === ends ==================================================================
+
+    def _give_up(self) -> Reject:
+        for command in self._handle(OutOfTime()):
+            match command:
+                case Reject() as answer:
+                    self._await_reserve()
+                    return answer
+                case Cancel(hold):
+                    self._cancel(hold)
+                case other:
+                    raise AssertionError(f"not on giving up: {type(other)}")
+        raise AssertionError("giving up always has an answer")
+
+    def _await_reserve(self) -> None:
+        if self._exchange.state is State.ABANDONED:
+            self._services.background.spawn(self._see_reserve())
+
+    async def _see_reserve(self) -> None:
+        assert self._reserving is not None
+        for command in self._handle(await self._reserving):
+            assert isinstance(command, Cancel)
+            self._cancel(command.hold)
+
+    def _finish(self, answer: Answer) -> Answer:
+        if isinstance(answer, Reject):
+            self._services.on_exchange_end(self._details(answer))
+        elif isinstance(answer, Forward):
+            self._handoff.offer(answer.ticket.hold)
+            ticket = replace(
+                answer.ticket,
+                governor_ms=self._governor_seconds * 1000,
+                ledger_ms=self._ledger_seconds * 1000,
+            )
+            return replace(answer, ticket=ticket)
+        return answer
+
+    def _details(self, answer: Reject) -> ExchangeDetails:
+        request = self._exchange.request
+        assert request is not None
+        return ExchangeDetails(
+            subject=request.subject,
+            method=request.head.method,
+            hold_id=request.hold.id if request.hold else "",
+            rejection=answer.why,
+            settlement=None,
+            shadowed=request.shadowed,
+            governor_ms=self._governor_seconds * 1000,
+            ledger_ms=self._ledger_seconds * 1000,
+            quotas=request.quotas,
+        )

@@ -1,0 +1,150 @@
+"""Drives the response side of one exchange."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+from tokenweir.core.commands import (
+    Answer,
+    Command,
+    CountTexts,
+    Extend,
+    PassChunk,
+    PassHead,
+    Settle,
+)
+from tokenweir.core.events import (
+    Counted,
+    DrainDeadline,
+    Event,
+    ResponseChunk,
+    ResponseHead,
+    StreamClosed,
+    Tick,
+)
+from tokenweir.core.exchange import Exchange
+from tokenweir.core.hold import quotas_in
+from tokenweir.core.step import State
+from tokenweir.core.ticket import Ticket
+from tokenweir.driver.services import Services
+from tokenweir.telemetry.hooks import ExchangeDetails
+
+# The first renewal comes soon: it claims the hold for this process. The others
+# come well within the expiry of a hold, so that two of them may fail.
+FIRST_RENEWAL_SECONDS = 1.0
+RENEWAL_SECONDS = 10.0
+
+
+class ResponseDriver:
+    """
+    Turns each event from Envoy into the one answer to it.
+
+    No answer waits for the ledger: what is to be done there is done meanwhile.
+    """
+
+    def __init__(self, ticket: Ticket, services: Services) -> None:
+        self._exchange = Exchange.resume(ticket)
+        self._ticket = ticket
+        self._services = services
+        self._timer = self._renew_in(FIRST_RENEWAL_SECONDS)
+        services.responding.add(self)
+
+    def advance(self, event: ResponseHead | ResponseChunk) -> Answer:
+        """Return the answer to *event*."""
+        try:
+            answer = self._perform(self._handle(event))
+            assert answer is not None
+        except Exception as error:  # noqa: BLE001 - the app's answer must go on
+            self._services.events.fault("response", error)
+            return _pass(event)
+        return answer
+
+    def closed(self) -> None:
+        """Envoy closed the stream: settle what is not settled yet."""
+        self._perform_safely(StreamClosed())
+
+    def drain(self) -> None:
+        """Settle what passed so far: the processor leaves."""
+        self._perform_safely(DrainDeadline())
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing that Envoy could send matters any more."""
+        return self._exchange.state is State.DONE
+
+    # === commands ==============================================================
+
+    def _handle(self, event: Event) -> list[Command]:
+        return self._exchange.handle(event, self._services.now_ms())
+
+    def _perform_safely(self, event: Event) -> None:
+        try:
+            self._perform(self._handle(event))
+        except Exception as error:  # noqa: BLE001 - called where nobody can answer
+            self._services.events.fault("response", error)
+
+    def _perform(self, commands: Iterable[Command]) -> Answer | None:
+        answer: Answer | None = None
+        for command in commands:
+            match command:
+                case PassHead() | PassChunk():
+                    answer = command
+                case Extend(hold, output_tokens):
+                    self._spawn(self._services.ledger.extend(hold, output_tokens))
+                case CountTexts():
+                    self._stop_renewing()
+                    self._spawn(self._count(command))
+                case Settle():
+                    self._settle(command)
+                case other:
+                    raise AssertionError(f"no task of this side: {type(other)}")
+        return answer
+
+    async def _count(self, command: CountTexts) -> None:
+        count = await self._services.counter.count_texts(
+            command.texts,
+            command.model,
+            command.tokenizer,
+            dropped_bytes=command.dropped_bytes,
+        )
+        self._perform(self._handle(Counted(count.tokens, count.source)))
+
+    def _settle(self, command: Settle) -> None:
+        self._stop_renewing()
+        self._services.responding.discard(self)
+        ticket, settlement = command.ticket, command.settlement
+        self._spawn(self._services.ledger.settle(ticket.hold, settlement))
+        self._services.on_exchange_end(
+            ExchangeDetails(
+                subject=ticket.hold.subject,
+                method=ticket.method,
+                hold_id=ticket.hold.id,
+                rejection=None,
+                settlement=settlement,
+                shadowed=ticket.shadowed,
+                governor_ms=ticket.governor_ms,
+                ledger_ms=ticket.ledger_ms,
+                quotas=quotas_in(ticket.hold.parts),
+            )
+        )
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self._services.background.spawn(work)
+
+    # === renewal ===============================================================
+
+    def _renew_in(self, seconds: float) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(seconds, self._renew)
+
+    def _renew(self) -> None:
+        self._timer = self._renew_in(RENEWAL_SECONDS)
+        self._perform_safely(Tick())
+
+    def _stop_renewing(self) -> None:
+        self._timer.cancel()
+
+
+def _pass(event: ResponseHead | ResponseChunk) -> Answer:
+    return PassHead() if isinstance(event, ResponseHead) else PassChunk()

@@ -1,0 +1,73 @@
+"""What both sides of an exchange are driven with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tokenweir.core.dialects.base import Prompt
+from tokenweir.core.usage import Source
+from tokenweir.driver.background import Background
+from tokenweir.ledger.base import Ledger
+from tokenweir.telemetry.hooks import Events, OnExchangeEnd
+
+
+class Count(Protocol):
+    """A number of tokens, and where it comes from."""
+
+    @property
+    def tokens(self) -> int: ...
+
+    @property
+    def source(self) -> Source: ...
+
+
+class Counter(Protocol):
+    """Counts tokens within a bounded time, and never raises."""
+
+    async def count_prompt(
+        self, prompt: Prompt, model: str, tokenizer: str | None
+    ) -> Count:
+        """Estimate the input tokens of *prompt*."""
+
+    async def count_texts(
+        self,
+        texts: Sequence[str],
+        model: str,
+        tokenizer: str | None,
+        *,
+        dropped_bytes: int = 0,
+    ) -> Count:
+        """Count generated *texts*, and *dropped_bytes* that were not kept."""
+
+
+class Drainable(Protocol):
+    """An exchange in flight that can be settled before its end."""
+
+    def drain(self) -> None:
+        """Settle what passed so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """
+    Attributes:
+        ledger: Whose settle, extend and cancel never raise.
+        counter: Counts tokens.
+        on_exchange_end: Told of each exchange once.
+        events: Told of what happens outside of any one exchange.
+        background: For what nobody waits for.
+        now_ms: The time of day.
+        responding: Responses in flight, for a drain.
+        admission_seconds: Envoy gets an answer within this time.
+    """
+
+    ledger: Ledger
+    counter: Counter
+    on_exchange_end: OnExchangeEnd
+    events: Events
+    background: Background
+    now_ms: Callable[[], int]
+    responding: set[Drainable] = field(default_factory=set)
+    admission_seconds: float = 1.5
