@@ -1,0 +1,71 @@
+"""
+The names of refusals: one for each class of `tokenweir.core.rejection`.
+
+They are the values of the header ``x-tokenweir-refusal``, the ``reason`` in error
+bodies and logs, and a label of metrics. A name that was published stays.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import assert_never
+
+from tokenweir.core.rejection import (
+    BodyTooLarge,
+    Draining,
+    EncodingNotMetered,
+    InternalFault,
+    LedgerUnavailable,
+    Malformed,
+    ModelNotAllowed,
+    PathNotMetered,
+    QuotaExhausted,
+    Rejection,
+    UnknownKey,
+    Unsatisfiable,
+)
+
+
+class Reason(enum.StrEnum):
+    """Why the governor answered itself."""
+
+    QUOTA_EXHAUSTED = "quota_exhausted"
+    REQUEST_EXCEEDS_LIMIT = "request_exceeds_limit"
+    MALFORMED_REQUEST = "malformed_request"
+    UNKNOWN_KEY = "unknown_key"
+    MODEL_NOT_ALLOWED = "model_not_allowed"
+    PATH_NOT_METERED = "path_not_metered"
+    ENCODING_NOT_METERED = "encoding_not_metered"
+    BODY_TOO_LARGE = "body_too_large"
+    LEDGER_UNAVAILABLE = "ledger_unavailable"
+    DRAINING = "draining"
+    INTERNAL_FAULT = "internal_fault"
+
+
+def reason_of(rejection: Rejection) -> Reason:  # noqa: C901, PLR0911, PLR0912 - a table
+    """Return the name of *rejection*."""
+    match rejection:
+        case QuotaExhausted():
+            return Reason.QUOTA_EXHAUSTED
+        case Unsatisfiable():
+            return Reason.REQUEST_EXCEEDS_LIMIT
+        case Malformed():
+            return Reason.MALFORMED_REQUEST
+        case UnknownKey():
+            return Reason.UNKNOWN_KEY
+        case ModelNotAllowed():
+            return Reason.MODEL_NOT_ALLOWED
+        case PathNotMetered():
+            return Reason.PATH_NOT_METERED
+        case EncodingNotMetered():
+            return Reason.ENCODING_NOT_METERED
+        case BodyTooLarge():
+            return Reason.BODY_TOO_LARGE
+        case LedgerUnavailable():
+            return Reason.LEDGER_UNAVAILABLE
+        case Draining():
+            return Reason.DRAINING
+        case InternalFault():
+            return Reason.INTERNAL_FAULT
+        case _:
+            assert_never(rejection)

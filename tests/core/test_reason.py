@@ -1,0 +1,46 @@
+from typing import get_args
+
+import pytest
+
+from tokenweir.core.policy import Axis
+from tokenweir.core.reason import Reason, reason_of
+from tokenweir.core.rejection import (
+    BodyTooLarge,
+    Draining,
+    EncodingNotMetered,
+    InternalFault,
+    LedgerUnavailable,
+    Malformed,
+    ModelNotAllowed,
+    PathNotMetered,
+    QuotaExhausted,
+    Rejection,
+    UnknownKey,
+    Unsatisfiable,
+)
+
+NAMES: dict[Rejection, str] = {
+    QuotaExhausted("acme", ()): "quota_exhausted",
+    Unsatisfiable("q", Axis.TOKENS, "tenant=acme", 1, 2): "request_exceeds_limit",
+    Malformed("no"): "malformed_request",
+    UnknownKey("no"): "unknown_key",
+    ModelNotAllowed("m"): "model_not_allowed",
+    PathNotMetered("/v1/x"): "path_not_metered",
+    EncodingNotMetered("br"): "encoding_not_metered",
+    BodyTooLarge(1): "body_too_large",
+    LedgerUnavailable(1): "ledger_unavailable",
+    Draining(1): "draining",
+    InternalFault(1): "internal_fault",
+}
+
+
+@pytest.mark.parametrize(("rejection", "name"), NAMES.items())
+def test_name(rejection: Rejection, name: str) -> None:
+    """A refusal's name is part of the client contract and does not change."""
+    assert reason_of(rejection) == name
+
+
+def test_names_are_one_to_one() -> None:
+    """Every rejection has a name of its own, and there is no name without one."""
+    assert {type(rejection) for rejection in NAMES} == set(get_args(Rejection))
+    assert sorted(NAMES.values()) == sorted(Reason)
