@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tokenweir.core.dialects.base import ModelRequest
 from tokenweir.core.hold import Amounts, Limit, Part, Subject, amount_of
 from tokenweir.core.identify import KEY_HEADERS, Caller, Door, Entry
-from tokenweir.core.partition import shared_tag, tag_of
+from tokenweir.core.partition import shared_tag_of, tag_of
 from tokenweir.core.policy import (
     Axis,
     Model,
@@ -146,7 +146,7 @@ def _parts(
     by_tag: dict[str, list[Limit]] = {own: []}
     for quota in quotas:
         partition = ",".join(f"{key}={values[key]}" for key in quota.partition)
-        tag = own if "tenant" in quota.partition else shared_tag(quota.id)
+        tag = own if "tenant" in quota.partition else shared_tag_of(quota.id, partition)
         limit = Limit(
             quota.id, quota.axis, partition, quota.rate, quota.capacity, quota.shadow
         )

@@ -214,7 +214,8 @@ class ResponseSide:
         )
         return Settle(self.ticket, self.settlement)
 
-    def _visible_headers(self, head: ResponseHead) -> tuple[Headers, tuple[str, ...]]:
-        renamed, removals = headers.upstream_renames(head.headers)
-        own = headers.success_headers(self.ticket.states)
-        return (*renamed, *own), removals
+    def _visible_headers(self, head: ResponseHead) -> headers.HeaderChanges:
+        anthropic = self.ticket.dialect == "messages"
+        return headers.response_changes(
+            head.headers, self.ticket.states, self._now_ms if anthropic else None
+        )

@@ -1,0 +1,195 @@
+"""
+Envoy's protobuf: bytes to `messages` and back.
+
+The only module that knows it. Header values travel as ``raw_value`` alone (with
+``value`` beside it Envoy answers 500), and always overwrite: the defaults for
+appending differ between versions and would send a header twice.
+"""
+
+from __future__ import annotations
+
+from envoy.config.core.v3.base_pb2 import HeaderValue, HeaderValueOption
+from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode
+from envoy.service.ext_proc.v3.external_processor_pb2 import (
+    BodyMutation,
+    BodyResponse,
+    CommonResponse,
+    HeaderMutation,
+    HeadersResponse,
+    ImmediateResponse,
+    ProcessingRequest,
+    ProcessingResponse,
+    TrailersResponse,
+)
+from envoy.type.v3.http_status_pb2 import HttpStatus
+
+from tokenweir.core.events import (
+    Headers,
+    RequestBody,
+    RequestHead,
+    ResponseChunk,
+    ResponseHead,
+)
+from tokenweir.core.policy import Secret
+from tokenweir.extproc.messages import (
+    NAMESPACE,
+    Incoming,
+    LocalReply,
+    Mutation,
+    Outgoing,
+    Phase,
+)
+
+# Attributes come under this key, whatever the filter is called.
+ATTRIBUTES = "envoy.filters.http.ext_proc"
+
+
+def decode(message: bytes) -> Incoming:
+    """
+    Read a ProcessingRequest.
+
+    Raises:
+        ValueError: It is none, or of a kind that is not asked for.
+    """
+    try:
+        request = ProcessingRequest.FromString(message)
+    except Exception as error:  # protobuf's DecodeError has no stable home
+        raise ValueError("not a ProcessingRequest") from error
+    kind = request.WhichOneof("request")
+    if kind is None:
+        raise ValueError("a ProcessingRequest without content")
+    phase = Phase(kind)
+    return Incoming(phase, _event_in(phase, request), _ticket_in(request))
+
+
+def encode(answer: Outgoing) -> bytes:
+    """Write a ProcessingResponse."""
+    if isinstance(answer, LocalReply):
+        response = ProcessingResponse(immediate_response=_immediate(answer))
+    else:
+        response = _mutation(answer)
+    if answer.metadata:
+        fields = response.dynamic_metadata.fields[NAMESPACE].struct_value
+        fields.update(answer.metadata)
+    encoded: bytes = response.SerializeToString()
+    return encoded
+
+
+def _event_in(
+    phase: Phase, request: ProcessingRequest
+) -> RequestHead | RequestBody | ResponseHead | ResponseChunk | None:
+    match phase:
+        case Phase.REQUEST_HEADERS:
+            return _request_head(request)
+        case Phase.REQUEST_BODY:
+            return RequestBody(request.request_body.body)
+        case Phase.RESPONSE_HEADERS:
+            return _response_head(request)
+        case Phase.RESPONSE_BODY:
+            part = request.response_body
+            return ResponseChunk(part.body, part.end_of_stream)
+        case Phase.REQUEST_TRAILERS | Phase.RESPONSE_TRAILERS:
+            return None
+
+
+def _request_head(request: ProcessingRequest) -> RequestHead:
+    headers = _headers(request.request_headers.headers.headers)
+    pseudo = {name: value for name, value in headers if name.startswith(":")}
+    return RequestHead(
+        method=pseudo.get(":method", ""),
+        path=pseudo.get(":path", ""),
+        headers=_regular(headers),
+        ended=request.request_headers.end_of_stream,
+    )
+
+
+def _response_head(request: ProcessingRequest) -> ResponseHead:
+    headers = _headers(request.response_headers.headers.headers)
+    status = next((value for name, value in headers if name == ":status"), "0")
+    attributes = request.attributes[ATTRIBUTES].fields
+    attempts = attributes["upstream.request_attempt_count"]
+    return ResponseHead(
+        status=int(status) if status.isdecimal() else 0,
+        headers=_regular(headers),
+        attempts=int(attempts.number_value) or None,
+        details=attributes["response.code_details"].string_value,
+        ended=request.response_headers.end_of_stream,
+    )
+
+
+def _headers(pairs: list[HeaderValue]) -> Headers:
+    return tuple(
+        (pair.key.lower(), pair.raw_value.decode("latin-1") or pair.value)
+        for pair in pairs
+    )
+
+
+def _regular(headers: Headers) -> Headers:
+    return tuple(header for header in headers if not header[0].startswith(":"))
+
+
+def _ticket_in(request: ProcessingRequest) -> str:
+    metadata = request.metadata_context.filter_metadata
+    if NAMESPACE not in metadata:
+        return ""
+    ticket: str = metadata[NAMESPACE].fields["ticket"].string_value
+    return ticket
+
+
+def _immediate(reply: LocalReply) -> ImmediateResponse:
+    return ImmediateResponse(
+        status=HttpStatus(code=reply.status),
+        headers=HeaderMutation(
+            set_headers=[_set(name, value) for name, value in reply.headers]
+        ),
+        body=reply.body,
+        details=reply.details,
+    )
+
+
+def _mutation(answer: Mutation) -> ProcessingResponse:
+    common = CommonResponse(
+        header_mutation=HeaderMutation(
+            set_headers=[_set(name, value) for name, value in answer.set_headers],
+            remove_headers=answer.remove_headers,
+        ),
+        clear_route_cache=answer.reroute,
+    )
+    if answer.body is not None:
+        common.body_mutation.CopyFrom(BodyMutation(body=answer.body))
+    match answer.phase:
+        case Phase.REQUEST_HEADERS | Phase.RESPONSE_HEADERS:
+            part = {answer.phase.value: HeadersResponse(response=common)}
+        case Phase.REQUEST_BODY | Phase.RESPONSE_BODY:
+            part = {answer.phase.value: BodyResponse(response=common)}
+        case Phase.REQUEST_TRAILERS | Phase.RESPONSE_TRAILERS:
+            part = {answer.phase.value: TrailersResponse()}
+    response = ProcessingResponse(**part)
+    if answer.skip_body:
+        response.mode_override.CopyFrom(_SKIP_BODY[answer.phase])
+    return response
+
+
+# An override replaces the filter's whole mode, so each says all that still holds.
+_SKIP_BODY = {
+    Phase.REQUEST_HEADERS: ProcessingMode(
+        request_header_mode=ProcessingMode.SEND,
+        response_header_mode=ProcessingMode.SKIP,
+        request_body_mode=ProcessingMode.NONE,
+        response_body_mode=ProcessingMode.NONE,
+    ),
+    Phase.RESPONSE_HEADERS: ProcessingMode(
+        request_header_mode=ProcessingMode.SEND,
+        response_header_mode=ProcessingMode.SEND,
+        request_body_mode=ProcessingMode.NONE,
+        response_body_mode=ProcessingMode.NONE,
+    ),
+}
+
+
+def _set(name: str, value: str | Secret) -> HeaderValueOption:
+    text = value.reveal() if isinstance(value, Secret) else value
+    return HeaderValueOption(
+        header=HeaderValue(key=name, raw_value=text.encode("utf-8")),
+        append_action=HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD,
+    )

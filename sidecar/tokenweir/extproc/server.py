@@ -1,0 +1,109 @@
+"""
+The ext_proc service over grpc.aio, on a unix socket.
+
+Raw bytes go in and out: parsing is the session's. A handler returns after the
+last answer that its stream needs, so that nothing hangs on this process while a
+response flows (a stream left open would truncate it if the process died).
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from pathlib import Path
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from tokenweir.extproc.session import ROLE_HEADER, Session, Sessions
+from tokenweir.telemetry.hooks import Events
+
+SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
+# Above the largest body that policy allows (64 MiB), with room for the envelope.
+MAX_MESSAGE_BYTES = 72 * 1024 * 1024
+# Envoy keeps one connection for each of its workers; streams on it are exchanges.
+MAX_STREAMS = 100_000
+
+
+class Server:
+    """
+    Serves sessions to one trusted local peer.
+
+    The socket's path belongs to this process alone: grpcio unlinks it on stop,
+    even if a successor has bound it meanwhile.
+    """
+
+    def __init__(self, sessions: Sessions, socket_path: Path, events: Events) -> None:
+        self._sessions = sessions
+        self._path = socket_path
+        self._events = events
+        self._health = health.aio.HealthServicer()
+        self._server = grpc.aio.server(
+            options=[
+                ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+                ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+                ("grpc.max_concurrent_streams", MAX_STREAMS),
+                ("grpc.so_reuseport", 0),
+            ]
+        )
+
+    async def start(self) -> None:
+        """Bind the socket, for this user only, and serve."""
+        handler = grpc.stream_stream_rpc_method_handler(self._process)
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(SERVICE, {"Process": handler}),)
+        )
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        self._path.unlink(missing_ok=True)
+        old = os.umask(0o177)
+        try:
+            self._server.add_insecure_port(f"unix:{self._path}")
+        finally:
+            os.umask(old)
+        await self._server.start()
+        await self._health.set("", health_pb2.HealthCheckResponse.SERVING)
+
+    async def drain(self) -> None:
+        """Tell health checkers that no new exchange is welcome."""
+        await self._health.enter_graceful_shutdown()
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Refuse new streams, give open ones *grace_seconds*, then cancel them."""
+        await self._server.stop(grace_seconds)
+
+    async def _process(
+        self, _: object, context: grpc.aio.ServicerContext[bytes, bytes]
+    ) -> None:
+        session = self._sessions.open(_role_in(context))
+        if session is None:
+            await context.abort(
+                grpc.StatusCode.INVALID_ARGUMENT, f"{ROLE_HEADER} is missing"
+            )
+            return
+        try:
+            await self._converse(session, context)
+        finally:
+            # No await in here: after a cancel it would be cancelled as well.
+            session.closed()
+
+    async def _converse(
+        self, session: Session, context: grpc.aio.ServicerContext[bytes, bytes]
+    ) -> None:
+        while not session.finished:
+            message = await context.read()
+            if message is grpc.aio.EOF:
+                return
+            try:
+                answer = session.receive(message)
+                if inspect.isawaitable(answer):
+                    answer = await answer
+            except Exception as error:  # noqa: BLE001 - its text must not reach Envoy's log
+                self._events.fault("session", error)
+                await context.abort(grpc.StatusCode.INTERNAL, "processor fault")
+                return
+            await context.write(answer)
+
+
+def _role_in(context: grpc.aio.ServicerContext[bytes, bytes]) -> str:
+    metadata = dict(context.invocation_metadata() or ())
+    return str(metadata.get(ROLE_HEADER, ""))

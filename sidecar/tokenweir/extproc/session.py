@@ -1,0 +1,196 @@
+"""
+One ext_proc stream, as bytes in and bytes out.
+
+This is the seam between transports and the rest: a session knows no grpcio. A
+transport gives it each message, sends what it returns (or what that awaits to),
+ends the stream once `finished`, and says `closed` when the stream is over,
+whoever ended it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from tokenweir.core.commands import Answer, AwaitBody, Forward, PassHead, Reject
+from tokenweir.core.dialects import by_route
+from tokenweir.core.events import (
+    RequestBody,
+    RequestHead,
+    ResponseChunk,
+    ResponseHead,
+    header_value,
+)
+from tokenweir.core.request_side import Arrival
+from tokenweir.core.ticket import Ticket
+from tokenweir.driver.handoff import Handoff
+from tokenweir.driver.request import RequestDriver
+from tokenweir.driver.response import ResponseDriver
+from tokenweir.driver.services import Services
+from tokenweir.extproc.codec import decode, encode
+from tokenweir.extproc.messages import Incoming, LocalReply, Mutation, Phase
+from tokenweir.extproc.respond import respond
+
+ROLE_HEADER = "x-tokenweir-role"
+ADMISSION, RESPONSE = "admission", "response"
+
+
+class Session(Protocol):
+    """One stream of messages."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more is to be said: the transport ends the stream."""
+
+    def receive(self, message: bytes) -> bytes | Awaitable[bytes]:
+        """
+        Return the one answer to *message*.
+
+        Raises:
+            ValueError: It is no message that this stream may carry.
+        """
+
+    def closed(self) -> None:
+        """The stream is over. Called once, also after an error."""
+
+
+class AdmissionSession:
+    """The stream of the admission filter: a request's head and body."""
+
+    def __init__(self, arrival: Arrival, services: Services, handoff: Handoff) -> None:
+        self._driver = RequestDriver(arrival, services, handoff)
+        self._announced_length = False
+        self._finished = False
+
+    @property
+    def finished(self) -> bool:
+        """See `Session`."""
+        return self._finished
+
+    async def receive(self, message: bytes) -> bytes:
+        """See `Session`."""
+        incoming = decode(message)
+        event = incoming.event
+        if not isinstance(event, RequestHead | RequestBody):
+            raise ValueError(f"{incoming.phase} on the admission stream")  # noqa: TRY004
+        if isinstance(event, RequestHead):
+            length = header_value(event.headers, "content-length")
+            self._announced_length = bool(length)
+        answer = await self._driver.advance(event)
+        self._finished = not isinstance(answer, AwaitBody)
+        return self._encode(incoming.phase, answer)
+
+    def closed(self) -> None:
+        """See `Session`."""
+        self._driver.closed()
+
+    def _encode(self, phase: Phase, answer: Answer) -> bytes:
+        match answer:
+            case Forward():
+                return encode(self._forward(phase, answer))
+            case Reject(why, dialect):
+                reply = respond(why, by_route(dialect))
+                return encode(reply)
+            case _:
+                return encode(Mutation(phase))
+
+    def _forward(self, phase: Phase, answer: Forward) -> Mutation:
+        headers = answer.set_headers
+        if answer.body is not None and self._announced_length:
+            # Envoy answers 500 if the old length stands beside a changed body. A
+            # request without one stays as it was framed.
+            headers = (*headers, ("content-length", str(len(answer.body))))
+        subject = answer.ticket.hold.subject
+        return Mutation(
+            phase,
+            headers,
+            answer.remove_headers,
+            answer.body,
+            reroute=True,
+            skip_body=phase is Phase.REQUEST_HEADERS,
+            metadata={
+                "ticket": answer.ticket.to_text(),
+                "strip_usage": answer.strip_usage,
+                "tenant": subject.tenant,
+                "model": subject.model,
+                "hold": answer.ticket.hold.id,
+            },
+        )
+
+
+class ResponseSession:
+    """The stream of the response filter: open while the response flows."""
+
+    def __init__(self, services: Services, handoff: Handoff) -> None:
+        self._services = services
+        self._handoff = handoff
+        self._driver: ResponseDriver | None = None
+        self._finished = False
+
+    @property
+    def finished(self) -> bool:
+        """See `Session`."""
+        return self._finished
+
+    def receive(self, message: bytes) -> bytes:
+        """See `Session`."""
+        incoming = decode(message)
+        if self._driver is None:
+            return self._begin(incoming)
+        event = incoming.event
+        if not isinstance(event, ResponseHead | ResponseChunk):
+            return encode(Mutation(incoming.phase))
+        answer = self._driver.advance(event)
+        if isinstance(answer, PassHead):
+            self._finished = not answer.watch_body
+            return encode(
+                Mutation(
+                    incoming.phase,
+                    answer.set_headers,
+                    answer.remove_headers,
+                    skip_body=not answer.watch_body,
+                )
+            )
+        self._finished = isinstance(event, ResponseChunk) and event.ended
+        return encode(Mutation(incoming.phase))
+
+    def closed(self) -> None:
+        """See `Session`."""
+        if self._driver is not None:
+            self._driver.closed()
+
+    def _begin(self, incoming: Incoming) -> bytes:
+        """Take the ticket; without one this is not an exchange of ours to settle."""
+        ticket: Ticket | None = None
+        if incoming.phase is Phase.REQUEST_HEADERS and incoming.ticket:
+            with contextlib.suppress(ValueError):
+                ticket = Ticket.from_text(incoming.ticket)
+        if ticket is None:
+            self._finished = True
+        else:
+            self._handoff.claim(ticket.hold.id)
+            self._driver = ResponseDriver(ticket, self._services)
+        return encode(Mutation(incoming.phase))
+
+
+class Sessions:
+    """Opens a session for each stream, by the role that Envoy's filter tells."""
+
+    def __init__(
+        self,
+        services: Services,
+        handoff: Handoff,
+        arrival: Callable[[], Arrival],
+    ) -> None:
+        self._services = services
+        self._handoff = handoff
+        self._arrival = arrival
+
+    def open(self, role: str) -> Session | None:
+        """Return a session for *role*, or None if there is no such role."""
+        if role == ADMISSION:
+            return AdmissionSession(self._arrival(), self._services, self._handoff)
+        if role == RESPONSE:
+            return ResponseSession(self._services, self._handoff)
+        return None
