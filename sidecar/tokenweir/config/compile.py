@@ -1,0 +1,133 @@
+"""
+Entries to the snapshot that decisions are made from.
+
+Nothing is checked here but what only shows in the result: see `references`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from tokenweir.config.compile_quota import EVERY_TENANT, compile_quota
+from tokenweir.config.references import DEFAULT_TIMEOUT_CLASS
+from tokenweir.config.schema import (
+    ModelEntry,
+    PolicyFile,
+    ProviderEntry,
+    TenantEntry,
+)
+from tokenweir.core.policy import (
+    ApiKey,
+    Model,
+    OnLedgerFailure,
+    Policy,
+    Provider,
+    Secret,
+    Tenant,
+    TimeoutClass,
+    UnknownPaths,
+)
+
+# Most answers fit: what is more is settled as debt.
+_DEFAULT_OUTPUT_TOKENS = 4_096
+
+
+def compile_policy(
+    file: PolicyFile, digest: str, credentials: Mapping[str, Secret]
+) -> Policy:
+    """
+    Return the snapshot of a *file* that has no problems.
+
+    *digest* tells it apart from others, *credentials* are by provider.
+    """
+    models = {name: _model(name, entry) for name, entry in file.models.items()}
+    return Policy(
+        digest=digest,
+        providers=MappingProxyType(
+            {
+                name: _provider(name, entry, credentials.get(name))
+                for name, entry in file.providers.items()
+            }
+        ),
+        models=MappingProxyType(
+            {name: model for name, model in models.items() if not name.endswith("*")}
+        ),
+        model_families=_families(models.values()),
+        tenants=MappingProxyType(
+            {name: _tenant(name, entry, file) for name, entry in file.tenants.items()}
+        ),
+        keys=MappingProxyType(_keys(file.tenants)),
+        single_tenant=file.single_tenant,
+        default_providers=MappingProxyType(_default_providers(file)),
+        timeout_classes=MappingProxyType(_timeout_classes(file)),
+        route_timeouts=MappingProxyType({**file.route_timeouts}),
+        retries=file.retries,
+        body_limit_bytes=file.body_limit,
+    )
+
+
+def _provider(name: str, entry: ProviderEntry, credential: Secret | None) -> Provider:
+    return Provider(
+        name=name,
+        dialect=entry.dialect,
+        scheme=entry.base_url.scheme,
+        host=entry.base_url.host,
+        port=entry.base_url.port,
+        path_prefix=entry.base_url.path_prefix,
+        credential=credential,
+        ca_file=entry.ca_file,
+        unknown_paths=UnknownPaths(entry.unknown_paths),
+    )
+
+
+def _model(name: str, entry: ModelEntry) -> Model:
+    return Model(
+        name=name,
+        provider=entry.provider,
+        upstream_model=entry.upstream_model,
+        max_output_tokens=entry.max_output_tokens,
+        default_output_tokens=entry.default_output_tokens
+        or min(_DEFAULT_OUTPUT_TOKENS, entry.max_output_tokens),
+        tokenizer=entry.tokenizer,
+        timeout_class=entry.timeout_class,
+    )
+
+
+def _families(models: Iterable[Model]) -> tuple[Model, ...]:
+    families = [model for model in models if model.name.endswith("*")]
+    return tuple(sorted(families, key=lambda model: (-len(model.name), model.name)))
+
+
+def _tenant(name: str, entry: TenantEntry, file: PolicyFile) -> Tenant:
+    on_failure = OnLedgerFailure(entry.on_ledger_failure or file.on_ledger_failure)
+    own = [compile_quota(quota, name, on_failure) for quota in entry.quotas]
+    every = [compile_quota(quota, EVERY_TENANT, on_failure) for quota in file.quotas]
+    return Tenant(
+        name=name,
+        quotas=(*own, *every),
+        models=tuple(entry.models or ()),
+        on_ledger_failure=on_failure,
+    )
+
+
+def _keys(tenants: Mapping[str, TenantEntry]) -> dict[str, ApiKey]:
+    return {
+        key.sha256.lower(): ApiKey(key.id, name, tuple(key.models or ()))
+        for name, entry in tenants.items()
+        for key in entry.keys
+    }
+
+
+def _default_providers(file: PolicyFile) -> dict[str, str]:
+    names: dict[str, str] = {**file.default_providers}
+    for name, entry in file.providers.items():
+        names.setdefault(entry.dialect, name)
+    return names
+
+
+def _timeout_classes(file: PolicyFile) -> dict[str, TimeoutClass]:
+    classes = {DEFAULT_TIMEOUT_CLASS: TimeoutClass(DEFAULT_TIMEOUT_CLASS)}
+    for name, entry in file.timeouts.items():
+        classes[name] = TimeoutClass(name, entry.total, entry.idle)
+    return classes

@@ -1,0 +1,104 @@
+"""One policy file, from its bytes to the snapshot."""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from pydantic import ValidationError
+
+from tokenweir.config.compile import compile_policy
+from tokenweir.config.document import (
+    MAX_SOURCE_BYTES,
+    Document,
+    UnreadableDocumentError,
+    read_document,
+)
+from tokenweir.config.files import Files, UnreadableFileError
+from tokenweir.config.outside import Outside, look_up
+from tokenweir.config.problem import Problem, listed
+from tokenweir.config.references import References
+from tokenweir.config.salvage import VERSION, LeftOut, salvage
+from tokenweir.config.schema import PolicyFile
+from tokenweir.config.schema_problem import problems_of
+from tokenweir.core.errors import PolicyError
+from tokenweir.core.policy import Policy
+
+_DIGEST_CHARS = 12
+
+
+def load_policy(
+    path: pathlib.Path,
+    env: Mapping[str, str],
+    *,
+    files: Files | None = None,
+    credentials: bool = True,
+) -> Policy:
+    """
+    Return the policy in the file *path*, with its secrets from *env* and files.
+
+    Args:
+        path: YAML.
+        env: The environment that ``env:NAME`` means.
+        files: Reads all files, and remembers which.
+        credentials: If false, secrets and certificates are not looked up: for
+            checking a policy where they are not at hand.
+
+    Raises:
+        PolicyError: With every problem, one a line, in the file's order.
+    """
+    files = Files() if files is None else files
+    try:
+        source = files.read(path, MAX_SOURCE_BYTES)
+        document = read_document(source)
+    except UnreadableFileError as error:
+        raise PolicyError([f"policy: {error}"]) from None
+    except UnreadableDocumentError as error:
+        raise PolicyError([error.problem]) from None
+    file, left_out, problems = _checked(document)
+    outside = look_up(file, env, files) if credentials else Outside()
+    for problem in (*References(file, left_out).problems(), *outside.problems):
+        problems.append(replace(problem, path=left_out.original(problem.path)))
+    if problems:
+        raise _error(problems, document)
+    return compile_policy(file, _digest(source), outside.credentials)
+
+
+def _checked(document: Document) -> tuple[PolicyFile, LeftOut, list[Problem]]:
+    """Return what is right in *document*, what was left out, and why."""
+    content = _content(document)
+    problems = list(document.problems)
+    try:
+        return PolicyFile.model_validate(content), LeftOut(), problems
+    except ValidationError as error:
+        wrong = list(problems_of(error))
+    rest, left_out = salvage(content, [problem.path for problem in wrong])
+    return PolicyFile.model_validate(rest), left_out, problems + wrong
+
+
+def _content(document: Document) -> Mapping[str, object]:
+    content = document.value
+    if content is None:
+        raise PolicyError(["policy: is empty"])
+    if not isinstance(content, Mapping):
+        raise PolicyError(["policy: must be a mapping"])
+    version = content.get("version", VERSION)
+    # True equals 1 to Python.
+    if version != VERSION or not isinstance(version, int) or isinstance(version, bool):
+        text = f"must be {VERSION}: this is all that this release can read"
+        raise _error([Problem(("version",), text)], document)
+    return content
+
+
+def _error(problems: Iterable[Problem], document: Document) -> PolicyError:
+    located = (
+        replace(problem, line=problem.line or document.line(problem.path))
+        for problem in problems
+    )
+    return PolicyError(listed(located))
+
+
+def _digest(source: bytes) -> str:
+    return hashlib.sha256(source).hexdigest()[:_DIGEST_CHARS]

@@ -1,0 +1,58 @@
+"""
+What a policy refers to outside of itself: credentials and certificates.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tokenweir.config.files import Files, UnreadableFileError
+from tokenweir.config.problem import Problem
+from tokenweir.config.schema import PolicyFile
+from tokenweir.config.secret_reference import resolve
+from tokenweir.core.policy import Secret
+
+# Far above the certificates of all public authorities together.
+MAX_CA_FILE_BYTES = 4 * 1024 * 1024
+
+_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
+
+
+@dataclass(slots=True)
+class Outside:
+    """
+    Attributes:
+        credentials: By provider.
+        problems: What could not be found or used, without lines.
+    """
+
+    credentials: dict[str, Secret] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def look_up(file: PolicyFile, env: Mapping[str, str], files: Files) -> Outside:
+    """Fetch what the providers of *file* refer to, all of it."""
+    found = Outside()
+    for name, entry in file.providers.items():
+        path = ("providers", name)
+        if entry.credential:
+            try:
+                found.credentials[name] = resolve(entry.credential, env, files)
+            except ValueError as error:
+                found.problems.append(Problem((*path, "credential"), str(error)))
+        if entry.ca_file:
+            for text in _certificate_problems(entry.ca_file, files):
+                found.problems.append(Problem((*path, "ca_file"), text))
+    return found
+
+
+def _certificate_problems(path: str, files: Files) -> Iterator[str]:
+    try:
+        content = files.read(pathlib.Path(path), MAX_CA_FILE_BYTES)
+    except UnreadableFileError as error:
+        yield str(error)
+    else:
+        if _CERTIFICATE not in content:
+            yield "holds no PEM certificate"

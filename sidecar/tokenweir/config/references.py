@@ -1,0 +1,158 @@
+"""
+What one entry says about another.
+
+A name that refers to nothing is the most common reason for a limit that never
+applies, so none is let through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from tokenweir.config.compile_quota import EVERY_TENANT, quota_id
+from tokenweir.config.name_pattern import any_overlap
+from tokenweir.config.problem import Path, Problem
+from tokenweir.config.salvage import REQUIRED_SECTIONS, LeftOut
+from tokenweir.config.schema import PolicyFile, QuotaEntry, TenantEntry
+
+# Always there, whether the file says more about it or not.
+DEFAULT_TIMEOUT_CLASS = "default"
+
+
+class References:
+    """
+    Checks of a file as a whole.
+
+    What was *left out* because it is wrong itself counts as being there.
+    """
+
+    def __init__(self, file: PolicyFile, left_out: LeftOut) -> None:
+        self._file = file
+        self._left_out = left_out
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield all of them, without lines."""
+        yield from self._empty_sections()
+        yield from self._providers()
+        yield from self._models()
+        yield from self._names()
+        yield from self._top_quotas()
+        for name, tenant in self._file.tenants.items():
+            yield from self._tenant(("tenants", name), tenant)
+        yield from self._keys()
+
+    def _empty_sections(self) -> Iterator[Problem]:
+        for name in REQUIRED_SECTIONS:
+            gone = self._left_out.section(name) or self._left_out.names(name)
+            if not getattr(self._file, name) and not gone:
+                yield Problem((name,), "must have at least one entry")
+
+    def _providers(self) -> Iterator[Problem]:
+        for name, entry in self._file.providers.items():
+            path = ("providers", name)
+            plain = entry.base_url.scheme == "http"
+            exposed = plain and not entry.base_url.is_loopback
+            if exposed and entry.credential and not entry.allow_plaintext:
+                yield Problem(
+                    (*path, "base_url"),
+                    "would send the credential in plain text to another machine: use "
+                    "https, or say `allow_plaintext: true`",
+                )
+            if plain and entry.ca_file:
+                yield Problem((*path, "ca_file"), "has no effect with http")
+
+    def _models(self) -> Iterator[Problem]:
+        for name, entry in self._file.models.items():
+            path = ("models", name)
+            yield from self._known(entry.provider, "providers", (*path, "provider"))
+            if entry.timeout_class:
+                place = (*path, "timeout_class")
+                yield from self._known(entry.timeout_class, "timeouts", place)
+            default = entry.default_output_tokens
+            if default and default > entry.max_output_tokens:
+                yield Problem(
+                    (*path, "default_output_tokens"),
+                    f"must be at most max_output_tokens, {entry.max_output_tokens}",
+                )
+
+    def _names(self) -> Iterator[Problem]:
+        for route, name in self._file.route_timeouts.items():
+            yield from self._known(name, "timeouts", ("route_timeouts", route))
+        for dialect, name in self._file.default_providers.items():
+            path = ("default_providers", dialect)
+            yield from self._known(name, "providers", path)
+            provider = self._file.providers.get(name)
+            if provider and provider.dialect != dialect:
+                yield Problem(path, f"is a provider that speaks {provider.dialect}")
+        tenant = self._file.single_tenant
+        if tenant:
+            yield from self._known(tenant, "tenants", ("single_tenant",))
+
+    def _known(self, name: str, section: str, path: Path) -> Iterator[Problem]:
+        names = {*getattr(self._file, section), *self._left_out.names(section)}
+        if section == "timeouts":
+            names.add(DEFAULT_TIMEOUT_CLASS)
+        if name not in names and not self._left_out.section(section):
+            yield Problem(path, f"is not among `{section}`")
+
+    def _top_quotas(self) -> Iterator[Problem]:
+        yield from _same_ids(self._file.quotas, EVERY_TENANT, ("quotas",))
+        for index, quota in enumerate(self._file.quotas):
+            path = ("quotas", index)
+            if quota.partition is None:
+                yield Problem(
+                    (*path, "partition"),
+                    "is missing: say [tenant] for a limit that each tenant has "
+                    "for itself, or [provider] or [model] for one that all share",
+                )
+            yield from self._known_models(quota.models, (*path, "models"))
+
+    def _tenant(self, path: Path, tenant: TenantEntry) -> Iterator[Problem]:
+        yield from self._known_models(tenant.models, (*path, "models"))
+        yield from _same_ids(tenant.quotas, str(path[1]), (*path, "quotas"))
+        for index, quota in enumerate(tenant.quotas):
+            place = (*path, "quotas", index, "models")
+            yield from self._known_models(quota.models, place)
+        for index, key in enumerate(tenant.keys):
+            yield from self._known_models(key.models, (*path, "keys", index, "models"))
+
+    def _known_models(
+        self, patterns: Iterable[str] | None, path: Path
+    ) -> Iterator[Problem]:
+        if self._left_out.section("models"):
+            return
+        known = {*self._file.models, *self._left_out.names("models")}
+        for index, pattern in enumerate(patterns or ()):
+            if not any_overlap([pattern], known):
+                yield Problem((*path, index), "matches no model of this policy")
+
+    def _keys(self) -> Iterator[Problem]:
+        ids: dict[str, str] = {}
+        digests: dict[str, str] = {}
+        for name, tenant in self._file.tenants.items():
+            for index, key in enumerate(tenant.keys):
+                path = ("tenants", name, "keys", index)
+                if key.id in ids:
+                    text = f"is the id of another key too, of tenant {ids[key.id]}"
+                    yield Problem((*path, "id"), text)
+                digest = key.sha256.lower()
+                if digest in digests:
+                    text = f"is the same key as {digests[digest]}"
+                    yield Problem((*path, "sha256"), text)
+                ids.setdefault(key.id, name)
+                digests.setdefault(digest, key.id)
+
+
+def _same_ids(
+    quotas: Sequence[QuotaEntry], scope: str, path: Path
+) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for index, quota in enumerate(quotas):
+        identity = quota_id(quota, scope)
+        if identity in seen:
+            yield Problem(
+                (*path, index, "name"),
+                "must be set and different: another quota of this list has the same "
+                "axis and partition, or this name",
+            )
+        seen.add(identity)

@@ -1,0 +1,102 @@
+"""
+What a single value of the policy file may be.
+
+Patterns are part of the published JSON Schema, so they are written for both
+Python's and JavaScript's regular expressions.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    PlainValidator,
+    StringConstraints,
+    WithJsonSchema,
+)
+
+from tokenweir.config.base_url import BaseUrl, parse_base_url
+from tokenweir.config.quantity import parse_body_limit_bytes, parse_duration_ms
+from tokenweir.config.secret_reference import SecretReference, parse_reference
+from tokenweir.core.bucket import MAX_TOKENS
+
+# Every slot in use is a hold in the ledger.
+MAX_CONCURRENCY = 100_000
+
+# More than any model generates today, so that a mistyped figure is noticed.
+MAX_OUTPUT_TOKENS = 10_000_000
+
+MAX_RETRIES = 10
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
+QUOTA_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
+MODEL_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,255}$"
+MODEL_FAMILY_PATTERN = r"^([A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}\*?|\*)$"
+SHA256_PATTERN = r"^[0-9A-Fa-f]{64}$"
+ABSOLUTE_PATH_PATTERN = r"^/[^\x00-\x1f\x7f]{1,4095}$"
+
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+QuotaName = Annotated[str, StringConstraints(pattern=QUOTA_NAME_PATTERN)]
+ModelName = Annotated[str, StringConstraints(pattern=MODEL_NAME_PATTERN)]
+ModelFamily = Annotated[str, StringConstraints(pattern=MODEL_FAMILY_PATTERN)]
+Sha256 = Annotated[str, StringConstraints(pattern=SHA256_PATTERN)]
+AbsolutePath = Annotated[str, StringConstraints(pattern=ABSOLUTE_PATH_PATTERN)]
+
+DialectName = Literal["openai", "anthropic"]
+RouteName = Literal[
+    "chat_completions", "messages", "count_tokens", "models", "opaque", "other"
+]
+PartitionKey = Literal["tenant", "key", "user", "route", "model", "provider"]
+LedgerFailure = Literal["closed", "open"]
+
+# Above that the ledger's arithmetic would not be exact: see `tokenweir.core.bucket`.
+Rate = Annotated[int, Field(ge=1, le=MAX_TOKENS)]
+OutputTokens = Annotated[int, Field(ge=1, le=MAX_OUTPUT_TOKENS)]
+ModelFamilies = Annotated[list[ModelFamily], Field(min_length=1)]
+
+Url = Annotated[
+    BaseUrl,
+    PlainValidator(parse_base_url),
+    WithJsonSchema({"type": "string", "pattern": "^https?://[^@?#]+$"}),
+]
+Credential = Annotated[
+    SecretReference,
+    PlainValidator(parse_reference),
+    WithJsonSchema({"type": "string", "pattern": "^(env:[A-Za-z_]|file:/)"}),
+]
+Duration = Annotated[
+    int,
+    PlainValidator(parse_duration_ms),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0, "maximum": 86_400},
+                {"type": "string", "pattern": "^[0-9]{1,9}(ms|s|m|h)$"},
+            ]
+        }
+    ),
+]
+
+
+def _not_zero(duration_ms: int) -> int:
+    if duration_ms == 0:
+        raise ValueError("must be above 0: a dead connection would stay for ever")
+    return duration_ms
+
+
+IdleDuration = Annotated[Duration, AfterValidator(_not_zero)]
+
+BodyLimit = Annotated[
+    int,
+    PlainValidator(parse_body_limit_bytes),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1024, "maximum": 67_108_864},
+                {"type": "string", "pattern": "^[0-9]{1,9} ?(B|KiB|MiB)$"},
+            ]
+        }
+    ),
+]

@@ -1,0 +1,298 @@
+"""
+The policy file, entry by entry.
+
+Every field has a description: the JSON Schema (`docs/policy.schema.json`) and the
+reference (`docs/policy.md`) show it, and tests compare them. What concerns more
+than one entry, such as a name that refers to another, is checked by `compile`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+
+from tokenweir.config.scalar import (
+    MAX_CONCURRENCY,
+    MAX_RETRIES,
+    AbsolutePath,
+    BodyLimit,
+    Credential,
+    DialectName,
+    Duration,
+    IdleDuration,
+    LedgerFailure,
+    ModelFamilies,
+    ModelFamily,
+    ModelName,
+    Name,
+    OutputTokens,
+    PartitionKey,
+    QuotaName,
+    Rate,
+    RouteName,
+    Sha256,
+    Url,
+)
+
+AXIS_FIELDS = (
+    "requests_per_minute",
+    "tokens_per_minute",
+    "input_tokens_per_minute",
+    "output_tokens_per_minute",
+    "concurrency",
+)
+
+
+_NOT_EMPTY: dict[str, JsonValue] = {"minProperties": 1}
+
+
+class Entry(BaseModel):
+    """What all entries have in common: nothing is converted, nothing is ignored."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, hide_input_in_errors=True
+    )
+
+
+class ProviderEntry(Entry):
+    """Who runs models."""
+
+    base_url: Url = Field(
+        description="Root that the app's path, `/v1/…`, is put behind: `http` or "
+        "`https`, host, port, path prefix. A `/v1` at its end is dropped."
+    )
+    dialect: DialectName = Field(description="Wire format that the provider speaks.")
+    credential: Credential | None = Field(
+        default=None,
+        description="Where the provider's key is: `env:NAME` or `file:/path`, never "
+        "the key itself. Without it the app's own headers are passed on.",
+    )
+    ca_file: AbsolutePath | None = Field(
+        default=None,
+        description="PEM bundle that the provider's certificate is checked against, "
+        "instead of the system's.",
+    )
+    unknown_paths: Literal["refuse", "opaque"] = Field(
+        default="refuse",
+        description="What becomes of a request with a body whose path is not known: "
+        "`refuse`, or `opaque`: passed, metered by requests and concurrency only.",
+    )
+    allow_plaintext: bool = Field(
+        default=False,
+        description="Lets the credential go over plain `http` to another machine.",
+    )
+
+
+class ModelEntry(Entry):
+    """What answers."""
+
+    provider: Name = Field(description="Name of the provider that runs it.")
+    upstream_model: ModelName | None = Field(
+        default=None,
+        description="The provider's name for it. Without it: the name that the app "
+        "used.",
+    )
+    max_output_tokens: OutputTokens = Field(
+        default=16_384,
+        description="The most that it can generate in one answer: what is reserved is "
+        "never more.",
+    )
+    default_output_tokens: OutputTokens | None = Field(
+        default=None,
+        description="What is reserved if the app sets no cap. Without it: 4096, or "
+        "`max_output_tokens` if that is less.",
+    )
+    tokenizer: Name | None = Field(
+        default=None,
+        description="Tokenizer family that counts for it. Without it: chosen by the "
+        "model's name.",
+    )
+    timeout_class: Name | None = Field(
+        default=None,
+        description="Class from `timeouts`. Without it: the route's, else `default`.",
+    )
+
+
+class KeyEntry(Entry):
+    """What proves who pays."""
+
+    id: Name = Field(
+        description="How the key is called in logs and metrics. Unique in the policy."
+    )
+    sha256: Sha256 = Field(
+        description="SHA-256 of the key, in hex: `tokenweir keys new` or "
+        "`tokenweir keys hash` prints it. The key itself is kept nowhere."
+    )
+    models: ModelFamilies | None = Field(
+        default=None,
+        description="Models that the key may call (names; a `*` at the end for a "
+        "family). Without it: those of the tenant.",
+    )
+
+
+class QuotaEntry(Entry):
+    """A limit: exactly one axis, and whose it is."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": [axis]} for axis in AXIS_FIELDS]}
+    )
+
+    requests_per_minute: Rate | None = Field(
+        default=None, description="Axis: attempts sent to providers, per minute."
+    )
+    tokens_per_minute: Rate | None = Field(
+        default=None, description="Axis: tokens per minute, of the kind in `counts`."
+    )
+    input_tokens_per_minute: Rate | None = Field(
+        default=None, description="Axis: tokens that go in, per minute."
+    )
+    output_tokens_per_minute: Rate | None = Field(
+        default=None, description="Axis: tokens that are generated, per minute."
+    )
+    concurrency: Annotated[int, Field(ge=1, le=MAX_CONCURRENCY)] | None = Field(
+        default=None, description="Axis: exchanges in flight."
+    )
+    counts: Literal["total", "input", "output"] | None = Field(
+        default=None,
+        description="What `tokens_per_minute` counts. Without it: `total`.",
+    )
+    capacity: Rate | None = Field(
+        default=None,
+        description="The most that can be taken at once. Without it: one minute's "
+        "worth. Not for concurrency.",
+    )
+    partition: Annotated[list[PartitionKey], Field(min_length=1)] | None = Field(
+        default=None,
+        description="What the limit is kept apart by. In a tenant's quota the tenant "
+        "is always part of it, and all of it without this field.",
+    )
+    mode: Literal["enforce", "shadow"] = Field(
+        default="enforce",
+        description="`shadow`: evaluated and reported, but nobody is refused.",
+    )
+    models: ModelFamilies | None = Field(
+        default=None,
+        description="Only for these models (names; a `*` at the end for a family).",
+    )
+    routes: Annotated[list[RouteName], Field(min_length=1)] | None = Field(
+        default=None, description="Only for these routes."
+    )
+    on_ledger_failure: LedgerFailure | None = Field(
+        default=None,
+        description="What follows if the ledger gives no answer: `closed` refuses "
+        "with 503, `open` admits and settles later. Without it: the tenant's.",
+    )
+    name: QuotaName | None = Field(
+        default=None,
+        description="Last part of the quota's id. Needed where two quotas of one "
+        "tenant have the same axis and partition.",
+    )
+
+    @property
+    def axis(self) -> str:
+        """The name of the field that says what is limited."""
+        return next(axis for axis in AXIS_FIELDS if getattr(self, axis) is not None)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        axes = [axis for axis in AXIS_FIELDS if getattr(self, axis) is not None]
+        if len(axes) != 1:
+            raise ValueError(f"must have exactly one of {', '.join(AXIS_FIELDS)}")
+        if self.counts and self.tokens_per_minute is None:
+            raise ValueError("has `counts`, which only goes with tokens_per_minute")
+        if self.concurrency and self.capacity is not None:
+            raise ValueError("has `capacity`, which concurrency has none of: remove it")
+        return self
+
+
+class TenantEntry(Entry):
+    """Who pays."""
+
+    keys: list[KeyEntry] = Field(
+        default_factory=list, description="API keys that prove to be this tenant."
+    )
+    quotas: list[QuotaEntry] = Field(
+        default_factory=list, description="Limits of this tenant alone."
+    )
+    models: ModelFamilies | None = Field(
+        default=None,
+        description="Models that it may call (names; a `*` at the end for a family). "
+        "Without it: all.",
+    )
+    on_ledger_failure: LedgerFailure | None = Field(
+        default=None,
+        description="Default for the tenant's quotas, and for exchanges that no quota "
+        "applies to. Without it: the policy's.",
+    )
+
+
+class TimeoutEntry(Entry):
+    """How long an answer may take."""
+
+    total: Duration = Field(
+        default=0,
+        description="From the request's end to the answer's end, in seconds or as "
+        "`10m`. 0: no limit.",
+    )
+    idle: IdleDuration = Field(
+        default=300_000,
+        description="Without a byte in either direction: seconds or `30s`. "
+        "Without it: `5m`.",
+        json_schema_extra={"default": "5m"},
+    )
+
+
+class PolicyFile(Entry):
+    """The whole file."""
+
+    version: Literal[1] = Field(description="Of this format: 1.")
+    # That these three have entries is checked by `compile`: by then the wrong ones
+    # may have been left out.
+    providers: dict[Name, ProviderEntry] = Field(
+        description="Who runs models, by name.", json_schema_extra=_NOT_EMPTY
+    )
+    models: dict[ModelFamily, ModelEntry] = Field(
+        description="What answers, by the name that apps use. A name that ends in `*` "
+        "is a family: it stands for all that begin so and have no entry of their own; "
+        "the longest wins.",
+        json_schema_extra=_NOT_EMPTY,
+    )
+    tenants: dict[Name, TenantEntry] = Field(
+        description="Who pays, by name.", json_schema_extra=_NOT_EMPTY
+    )
+    quotas: list[QuotaEntry] = Field(
+        default_factory=list,
+        description="Limits that every tenant has too. `partition` is needed here, and "
+        "says if tenants share one.",
+    )
+    single_tenant: Name | None = Field(
+        default=None,
+        description="Every caller is this tenant, whatever key it sends: for a sidecar "
+        "that serves one app.",
+    )
+    default_providers: dict[DialectName, Name] = Field(
+        default_factory=dict,
+        description="Provider of requests that name no model, by dialect. Without it: "
+        "the first of each dialect.",
+    )
+    timeouts: dict[Name, TimeoutEntry] = Field(
+        default_factory=dict,
+        description="Timeout classes by name. The class `default` is always there.",
+    )
+    route_timeouts: dict[RouteName, Name] = Field(
+        default_factory=dict, description="Timeout class, by route."
+    )
+    retries: Annotated[int, Field(ge=0, le=MAX_RETRIES)] = Field(
+        default=2,
+        description="Attempts after the first, of what cannot have worked already.",
+    )
+    body_limit: BodyLimit = Field(
+        default=8 * 1024 * 1024,
+        description="The largest request body: bytes or `8MiB`, 1 KiB to 64 MiB.",
+        json_schema_extra={"default": "8MiB"},
+    )
+    on_ledger_failure: LedgerFailure = Field(
+        default="closed",
+        description="Default for tenants: see there.",
+    )
