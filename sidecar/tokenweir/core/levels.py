@@ -1,0 +1,160 @@
+"""
+The levels of all limits under one tag: buckets and slots, by the limit's key.
+
+A hold *moves* its limits: from what was debited for it so far to what shall have
+been debited from now on, and from reserved to not reserved or back.
+
+WARNING: `ledger/lua/levels.lua` is this module's twin. Change both, and run
+`tests/ledger/test_parity.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from tokenweir.core import bucket
+from tokenweir.core.bucket import Bucket
+from tokenweir.core.hold import Amounts, Limit, LimitState, amount_of
+from tokenweir.core.holding import Holding, State, Taken, key_of
+from tokenweir.core.policy import Axis
+from tokenweir.core.rejection import QuotaFailure
+from tokenweir.core.slots import MAX_DURATION_MS, Slots
+
+
+@dataclass(slots=True)
+class Levels:
+    """
+    Attributes:
+        buckets: Of limits per minute, by `tokenweir.core.holding.key_of`.
+        slots: Of limits on concurrency, ditto.
+    """
+
+    buckets: dict[str, Bucket] = field(default_factory=dict)
+    slots: dict[str, Slots] = field(default_factory=dict)
+
+    def failure(
+        self, limit: Limit, amounts: Amounts, now_ms: int
+    ) -> QuotaFailure | None:
+        """Return why *amounts* do not fit into *limit* now; None: they do."""
+        requested = amount_of(limit.axis, amounts)
+        if limit.axis is Axis.CONCURRENCY:
+            slots = self._slots(key_of(limit))
+            used, reserved = 0, slots.prune(now_ms)
+            wait_ms = slots.wait_ms(limit.capacity)
+            fits = reserved < limit.capacity
+        else:
+            level = self._tuned(limit, now_ms)
+            used, reserved = level.used, level.reserved
+            wait_ms = bucket.wait_ms(level, requested)
+            fits = wait_ms == 0
+        if fits:
+            return None
+        return QuotaFailure(
+            limit.quota,
+            limit.axis,
+            limit.partition,
+            limit.capacity,
+            used,
+            reserved,
+            requested,
+            wait_ms,
+            limit.shadow,
+        )
+
+    def state(self, limit: Limit, now_ms: int) -> LimitState:
+        """Return how *limit* stands."""
+        if limit.axis is Axis.CONCURRENCY:
+            slots = self._slots(key_of(limit))
+            left = limit.capacity - slots.prune(now_ms)
+            return LimitState(limit, max(0, left), slots.reset_ms)
+        level = self._tuned(limit, now_ms)
+        return LimitState(limit, level.remaining, level.reset_ms)
+
+    def retune(self, limits: Iterable[Limit], now_ms: int) -> None:
+        """Give the buckets of *limits* the rate and capacity that hold now."""
+        for limit in limits:
+            if limit.axis is not Axis.CONCURRENCY:
+                self.buckets[key_of(limit)] = self._tuned(limit, now_ms)
+
+    def rebase(self, limits: Iterable[Limit], now_ms: int) -> None:
+        """
+        Take the clock's word where it stepped back.
+
+        A refusal changes no level. But if it left a moment that lies ahead, nothing
+        would be earned until then, and the wait that was told would be wrong.
+        """
+        for key in map(key_of, limits):
+            stored = self.buckets.get(key)
+            if stored is not None and stored.as_of_ms > now_ms:
+                self.buckets[key] = bucket.refill(stored, now_ms)
+
+    def move(
+        self,
+        hold_id: str,
+        before: Holding,
+        amounts: Amounts,
+        until_ms: int | None,
+        now_ms: int,
+    ) -> tuple[Taken, ...]:
+        """
+        Debit the limits of *before* by *amounts* instead of by what they were.
+
+        Args:
+            hold_id: Whose slots they are.
+            before: What was debited, and if it counts as reserved.
+            amounts: What shall have been debited.
+            until_ms: When slots expire; None: it is not held from now on.
+            now_ms: The moment.
+
+        Returns:
+            What is debited now.
+        """
+        after = []
+        for taken in before.taken:
+            tokens = amount_of(taken.axis, amounts)
+            if taken.axis is Axis.CONCURRENCY:
+                self._occupy(taken.key, hold_id, until_ms)
+            else:
+                was_reserved = taken.tokens if before.state is State.HELD else 0
+                reserve = (0 if until_ms is None else tokens) - was_reserved
+                self._book(taken, tokens - taken.tokens, reserve, now_ms)
+            after.append(replace(taken, tokens=tokens))
+        return tuple(after)
+
+    def forget(self, now_ms: int) -> None:
+        """Drop the buckets that have been full, with nothing reserved, for a day."""
+        for key, stored in tuple(self.buckets.items()):
+            idle_ms = now_ms - stored.as_of_ms
+            if idle_ms > stored.reset_ms + MAX_DURATION_MS and not stored.reserved:
+                del self.buckets[key]
+
+    def learn(self, before: Holding, duration_ms: int) -> None:
+        """Take note of how long the slots of *before* were held; 0: unknown."""
+        for taken in before.taken:
+            if taken.axis is Axis.CONCURRENCY and duration_ms:
+                self._slots(taken.key).learn(duration_ms)
+
+    def _occupy(self, key: str, hold_id: str, until_ms: int | None) -> None:
+        slots = self._slots(key)
+        if until_ms is None:
+            slots.until_ms.pop(hold_id, None)
+        else:
+            slots.until_ms[hold_id] = until_ms
+
+    def _book(self, taken: Taken, debit: int, reserve: int, now_ms: int) -> None:
+        if debit or reserve:
+            stored = self.buckets.get(taken.key)
+            if stored is None:
+                stored = bucket.full(taken.rate, taken.capacity, now_ms)
+            stored = bucket.refill(stored, now_ms)
+            self.buckets[taken.key] = bucket.book(stored, debit=debit, reserve=reserve)
+
+    def _tuned(self, limit: Limit, now_ms: int) -> Bucket:
+        stored = self.buckets.get(key_of(limit))
+        if stored is None:
+            return bucket.full(limit.rate, limit.capacity, now_ms)
+        return bucket.retune(bucket.refill(stored, now_ms), limit.rate, limit.capacity)
+
+    def _slots(self, key: str) -> Slots:
+        return self.slots.setdefault(key, Slots())

@@ -1,0 +1,134 @@
+"""
+What is written about an exchange once it has ended.
+
+A record is flat text, one entry of a usage stream; rollups are sums of the same
+figures by hour, tenant, key and model. A record always has the same fields, in
+the same order: streams store such entries at half the size, and no reader has to
+ask which are there.
+
+The ledger adds two fields, since only it knows them: `reserved_at_ms`, by its own
+clock, and `correction`: ``"1"`` if this record replaces the one that was written
+before under the same hold id.
+
+WARNING: `ledger/lua/record.lua` writes the record of a lost exchange too. Change
+both, and run `tests/ledger/test_parity.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+
+from tokenweir.core.bucket import bounded
+from tokenweir.core.hold import Amounts, Hold, Outcome, Settlement
+from tokenweir.core.usage import Source, TokenUsage
+
+HOUR_MS = 3_600_000
+# Stands between the names in a rollup's field. No name contains a control character;
+# should one do so all the same, it is written as a blank.
+SEPARATOR = "\x1f"
+CLASSES = tuple(field.name for field in fields(TokenUsage))
+
+
+def labels_of(hold: Hold) -> dict[str, str]:
+    """Return what is known of an exchange from its beginning."""
+    subject = hold.subject
+    labels = {
+        "hold": hold.id,
+        "tenant": subject.tenant,
+        "key": subject.key_id,
+        "user": subject.user,
+        "route": subject.route,
+        "model": subject.model,
+        "provider": subject.provider,
+        "request_id": subject.request_id,
+        "policy": subject.policy,
+    }
+    return {name: value.replace(SEPARATOR, " ") for name, value in labels.items()}
+
+
+def record_of(hold: Hold, settlement: Settlement) -> dict[str, str]:
+    """Return the record of an exchange that was settled."""
+    first_token_ms = settlement.first_token_ms
+    return labels_of(hold) | {
+        "requests": str(bounded(settlement.requests)),
+        **{name: str(tokens) for name, tokens in _classes(settlement.usage).items()},
+        "source": settlement.source,
+        "outcome": settlement.outcome,
+        "status": str(settlement.status),
+        "answered_by": settlement.model or "",
+        "duration_ms": str(settlement.duration_ms),
+        "first_token_ms": "" if first_token_ms is None else str(first_token_ms),
+        "flags": ",".join(settlement.flags),
+    }
+
+
+def increments_of(settlement: Settlement) -> dict[str, int]:
+    """Return what a settled exchange adds to its rollup, without zeros."""
+    return _without_zeros(
+        {
+            "exchanges": 1,
+            "requests": bounded(settlement.requests),
+            **_classes(settlement.usage),
+            f"outcome_{settlement.outcome}": 1,
+            f"source_{settlement.source}": 1,
+        }
+    )
+
+
+def lost_record(
+    labels: Mapping[str, str], amounts: Amounts, elapsed_ms: int, flags: str = ""
+) -> dict[str, str]:
+    """Return the record of an exchange that nobody settled, as far as is known."""
+    return dict(labels) | {
+        "requests": str(amounts.requests),
+        **dict.fromkeys(CLASSES, "0"),
+        "input_tokens": str(amounts.input_tokens),
+        "output_tokens": str(amounts.output_tokens),
+        "source": Source.ESTIMATED,
+        "outcome": Outcome.LOST,
+        "status": "0",
+        "answered_by": "",
+        "duration_ms": str(elapsed_ms),
+        "first_token_ms": "",
+        "flags": flags,
+    }
+
+
+def lost_increments(amounts: Amounts) -> dict[str, int]:
+    """Return what an exchange that nobody settled adds to its rollup."""
+    return _without_zeros(
+        {
+            "exchanges": 1,
+            "requests": amounts.requests,
+            "input_tokens": amounts.input_tokens,
+            "output_tokens": amounts.output_tokens,
+            f"outcome_{Outcome.LOST}": 1,
+            f"source_{Source.ESTIMATED}": 1,
+        }
+    )
+
+
+def difference(new: Mapping[str, int], old: Mapping[str, int]) -> dict[str, int]:
+    """Return what turns the sums of *old* into those of *new*, without zeros."""
+    return _without_zeros(
+        {name: new.get(name, 0) - old.get(name, 0) for name in {**new, **old}}
+    )
+
+
+def group_of(labels: Mapping[str, str]) -> str:
+    """Return whose rollup a record goes into: tenant, key and model."""
+    return SEPARATOR.join((labels["tenant"], labels["key"], labels["model"]))
+
+
+def hour_of(moment_ms: int) -> int:
+    """Return the hour since 1970 (UTC) that *moment_ms* is in."""
+    return moment_ms // HOUR_MS
+
+
+def _classes(usage: TokenUsage) -> dict[str, int]:
+    return {name: bounded(getattr(usage, name)) for name in CLASSES}
+
+
+def _without_zeros(figures: dict[str, int]) -> dict[str, int]:
+    return {name: figure for name, figure in figures.items() if figure}

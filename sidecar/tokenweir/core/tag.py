@@ -1,0 +1,300 @@
+"""
+The verbs of a ledger, for everything under one tag: the reference semantics.
+
+Theory of operation
+===================
+
+A hold has debited the levels of its limits by some amounts, and counts as
+reserved as long as it is held. Every verb but `reserve` is one movement: from
+what was debited so far to what shall have been debited from now on, and from
+held to not held or back. `_move` does it:
+
+    reserve   nothing            ─▶ the worst case, held
+    extend    the worst case     ─▶ the worst case, or progress if that is more
+    settle    what was debited   ─▶ what was used
+    cancel    what was debited   ─▶ nothing
+    reap      the worst case     ─▶ an estimate
+
+So a verb that comes late, or on a hold that was lost, needs no case of its own:
+what was debited then is the estimate, or nothing.
+
+`reserve` alone may refuse. It looks at all limits before it touches one.
+
+Time is an argument. A `Tag` is changed in place, and never half: it checks first
+what can be wrong with its arguments.
+
+WARNING: the scripts in `ledger/lua` are this module's twin. Change both, and run
+`tests/ledger/test_parity.py`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tokenweir.core import record
+from tokenweir.core.bucket import bounded
+from tokenweir.core.hold import Amounts, Denied, Granted
+from tokenweir.core.holding import (
+    HOLD_MS,
+    NOTHING,
+    REAPED_PER_CALL,
+    TOMBSTONE_MS,
+    Account,
+    Holding,
+    Share,
+    State,
+    elapsed_ms,
+    is_forgotten,
+    learned_rate,
+    lost_amounts,
+    started_ms,
+    untaken,
+)
+from tokenweir.core.levels import Levels
+
+# The newest that are kept. Here records are for reading back, not for exporting.
+MAX_RECORDS = 10_000
+
+
+@dataclass(slots=True)
+class Tag:
+    """
+    Everything that is kept under one tag.
+
+    Attributes:
+        hold_ms: How long a hold lives without being extended.
+        epoch: When the tag was first used, in ms; 0: never.
+        levels: Of all limits.
+        holdings: Holds and tombstones, by hold id.
+        expiries: Of the holds among them, in ms, by hold id.
+        rates: Output rates (tokens per 1,000 s), by model.
+        records: Usage records, the oldest first.
+        rollups: Sums by hour, then by group and figure (see `core.record`).
+    """
+
+    hold_ms: int = HOLD_MS
+    epoch: int = 0
+    levels: Levels = field(default_factory=Levels)
+    holdings: dict[str, Holding] = field(default_factory=dict)
+    expiries: dict[str, int] = field(default_factory=dict)
+    rates: dict[str, int] = field(default_factory=dict)
+    records: deque[dict[str, str]] = field(
+        default_factory=lambda: deque(maxlen=MAX_RECORDS)
+    )
+    rollups: dict[int, dict[str, int]] = field(default_factory=dict)
+
+    def reserve(self, share: Share, now_ms: int) -> Granted | Denied | None:
+        """
+        Take the share's amounts from every limit, or from none.
+
+        Limits in shadow mode that it does not fit into are reported and left out.
+
+        Returns:
+            The answer, the same if the hold is known; None: it has ended already.
+        """
+        self._begin(now_ms)
+        self.reap(now_ms, REAPED_PER_CALL)
+        known = self._known(share.hold_id, now_ms)
+        if known is not None:
+            return known.answer
+        failures = {
+            limit.quota: failure
+            for limit in share.limits
+            if (failure := self.levels.failure(limit, share.amounts, now_ms))
+        }
+        shadowed = tuple(failure for failure in failures.values() if failure.shadow)
+        if len(shadowed) < len(failures):
+            self.levels.rebase(share.limits, now_ms)
+            enforced = tuple(why for why in failures.values() if not why.shadow)
+            return Denied(str(self.epoch), enforced, shadowed)
+        fitting = tuple(limit for limit in share.limits if limit.quota not in failures)
+        self.levels.retune(fitting, now_ms)
+        before = replace(_blank(share, now_ms), taken=untaken(fitting))
+        self._hold(share.hold_id, before, share.amounts, now_ms)
+        states = tuple(self.levels.state(limit, now_ms) for limit in fitting)
+        answer = Granted(str(self.epoch), states, shadowed)
+        holding = self.holdings[share.hold_id]
+        self.holdings[share.hold_id] = replace(holding, answer=answer)
+        return answer
+
+    def extend(self, share: Share, output_tokens: int, now_ms: int) -> State | None:
+        """
+        Renew a hold and take note of its progress; bring it back if it was lost.
+
+        Returns:
+            In which state it was; None: not known.
+        """
+        self._begin(now_ms)
+        known = self._known(share.hold_id, now_ms)
+        if known is None and is_forgotten(share.hold_id, self.epoch, now_ms):
+            return None
+        if known is not None and known.state is State.SETTLED:
+            return State.SETTLED
+        before = _before(share, known, now_ms)
+        progress = max(before.progress, bounded(output_tokens))
+        is_held = before.state is State.HELD
+        amounts = before.amounts if is_held else share.amounts
+        amounts = replace(amounts, output_tokens=max(amounts.output_tokens, progress))
+        before = replace(before, progress=progress, claimed=True)
+        self._hold(share.hold_id, before, amounts, now_ms)
+        return None if known is None else known.state
+
+    def settle(self, share: Share, account: Account, now_ms: int) -> State | None:
+        """
+        Replace a hold by what was used, and write the record.
+
+        Returns:
+            In which state it was; None: not known.
+        """
+        self._begin(now_ms)
+        known = self._known(share.hold_id, now_ms)
+        if known is not None and known.state is State.SETTLED:
+            return State.SETTLED
+        before = _before(share, known, now_ms)
+        if known is not None or not is_forgotten(share.hold_id, self.epoch, now_ms):
+            self.levels.move(share.hold_id, before, account.amounts, None, now_ms)
+            self._learn(before, account)
+        self._record(before, account.record, account.increments)
+        tombstone = Holding(State.SETTLED, amounts=account.amounts)
+        self._bury(share.hold_id, tombstone, now_ms)
+        return None if known is None else known.state
+
+    def cancel(
+        self, hold_id: str, now_ms: int, *, unclaimed_only: bool = False
+    ) -> State | None:
+        """
+        Give a whole hold back; with *unclaimed_only* only if it was never extended.
+
+        Returns:
+            In which state it was; None: not known, and now it has a tombstone.
+        """
+        known = self._known(hold_id, now_ms)
+        if known is None:
+            started = started_ms(hold_id, now_ms)
+            self._bury(hold_id, Holding(State.CANCELLED, started_ms=started), now_ms)
+            return None
+        is_open = known.state in (State.HELD, State.LOST)
+        if is_open and not (unclaimed_only and known.claimed):
+            self.levels.move(hold_id, known, NOTHING, None, now_ms)
+            self._retract(known, now_ms)
+            tombstone = Holding(
+                State.CANCELLED,
+                started_ms=known.started_ms,
+                recorded=None if known.recorded is None else {},
+            )
+            self._bury(hold_id, tombstone, now_ms)
+        return known.state
+
+    def reap(self, now_ms: int, most: int) -> int:
+        """Charge at most *most* expired holds, the oldest first; return how many."""
+        due = [
+            (until, name) for name, until in self.expiries.items() if until <= now_ms
+        ]
+        for _, hold_id in sorted(due)[:most]:
+            self._lose(hold_id, now_ms)
+        return min(len(due), most)
+
+    def forget(self, now_ms: int) -> None:
+        """Drop what means nothing any more: old tombstones, buckets long full."""
+        for hold_id in tuple(self.holdings):
+            self._known(hold_id, now_ms)
+        self.levels.forget(now_ms)
+
+    def _begin(self, now_ms: int) -> None:
+        self.epoch = self.epoch or now_ms
+
+    def _known(self, hold_id: str, now_ms: int) -> Holding | None:
+        known = self.holdings.get(hold_id)
+        if known and known.state is not State.HELD and known.until_ms <= now_ms:
+            del self.holdings[hold_id]
+            return None
+        return known
+
+    def _hold(
+        self, hold_id: str, before: Holding, amounts: Amounts, now_ms: int
+    ) -> None:
+        until_ms = now_ms + self.hold_ms
+        taken = self.levels.move(hold_id, before, amounts, until_ms, now_ms)
+        self.expiries[hold_id] = until_ms
+        self.holdings[hold_id] = replace(
+            before, state=State.HELD, until_ms=until_ms, amounts=amounts, taken=taken
+        )
+
+    def _lose(self, hold_id: str, now_ms: int) -> None:
+        lost = self.holdings[hold_id]
+        amounts = lost_amounts(lost, self.rates.get(lost.model, 0), now_ms)
+        taken = self.levels.move(hold_id, lost, amounts, None, now_ms)
+        recorded = record.lost_increments(amounts)
+        if lost.labels:
+            elapsed = elapsed_ms(lost, now_ms)
+            text = record.lost_record(lost.labels, amounts, elapsed)
+            self._record(lost, text, recorded)
+        tombstone = replace(
+            lost,
+            state=State.LOST,
+            amounts=amounts,
+            taken=taken,
+            recorded=recorded if lost.labels else None,
+            answer=None,
+        )
+        self._bury(hold_id, tombstone, now_ms)
+
+    def _retract(self, known: Holding, now_ms: int) -> None:
+        """Take back the record of a hold that was lost and then cancelled."""
+        if known.recorded is not None:
+            elapsed = elapsed_ms(known, now_ms)
+            text = record.lost_record(known.labels, NOTHING, elapsed, "cancelled")
+            self._record(known, text, {})
+
+    def _bury(self, hold_id: str, tombstone: Holding, now_ms: int) -> None:
+        self.expiries.pop(hold_id, None)
+        until_ms = now_ms + TOMBSTONE_MS
+        self.holdings[hold_id] = replace(tombstone, until_ms=until_ms)
+
+    def _learn(self, before: Holding, account: Account) -> None:
+        self.levels.learn(before, account.duration_ms)
+        rate = learned_rate(self.rates.get(before.model), account)
+        if rate is not None:
+            self.rates[before.model] = rate
+
+    def _record(
+        self, before: Holding, text: Mapping[str, str], increments: Mapping[str, int]
+    ) -> None:
+        """Write a record, or what corrects the one that *before* has already."""
+        if not text:
+            return
+        self.records.append(
+            {
+                **text,
+                "reserved_at_ms": str(before.started_ms),
+                "correction": "0" if before.recorded is None else "1",
+            }
+        )
+        sums = self.rollups.setdefault(record.hour_of(before.started_ms), {})
+        group = record.group_of(text)
+        added = record.difference(increments, before.recorded or {})
+        for name, figure in added.items():
+            field_name = f"{group}{record.SEPARATOR}{name}"
+            sums[field_name] = sums.get(field_name, 0) + figure
+
+
+def _blank(share: Share, started: int) -> Holding:
+    """Return a hold of *share* that has taken nothing yet."""
+    return Holding(
+        State.CANCELLED,
+        started_ms=started,
+        taken=untaken(share.limits),
+        model=share.model,
+        labels=share.labels,
+    )
+
+
+def _before(share: Share, known: Holding | None, now_ms: int) -> Holding:
+    """Return what there was of a hold before a verb that brings its description."""
+    if known is None:
+        return _blank(share, started_ms(share.hold_id, now_ms))
+    if known.state is State.CANCELLED:
+        return replace(_blank(share, known.started_ms), recorded=known.recorded)
+    return known
