@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from tokenweir.config.compile_quota import EVERY_TENANT, compile_quota
 from tokenweir.config.references import DEFAULT_TIMEOUT_CLASS
@@ -61,7 +62,7 @@ def compile_policy(
         single_tenant=file.single_tenant,
         default_providers=MappingProxyType(_default_providers(file)),
         timeout_classes=MappingProxyType(_timeout_classes(file)),
-        route_timeouts=MappingProxyType({**file.route_timeouts}),
+        route_timeouts=MappingProxyType(_named(file.route_timeouts)),
         retries=file.retries,
         body_limit_bytes=file.body_limit,
     )
@@ -120,10 +121,14 @@ def _keys(tenants: Mapping[str, TenantEntry]) -> dict[str, ApiKey]:
 
 
 def _default_providers(file: PolicyFile) -> dict[str, str]:
-    names: dict[str, str] = {**file.default_providers}
+    names = _named(file.default_providers)
     for name, entry in file.providers.items():
         names.setdefault(entry.dialect, name)
     return names
+
+
+def _named(names: Mapping[Any, str]) -> dict[str, str]:
+    return dict(names)
 
 
 def _timeout_classes(file: PolicyFile) -> dict[str, TimeoutClass]:

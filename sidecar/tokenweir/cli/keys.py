@@ -1,0 +1,110 @@
+"""`tokenweir keys`: API keys, and the hashes that a policy knows them by."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import hashlib
+import re
+import secrets
+import sys
+
+from tokenweir.cli import EXIT_FINE, EXIT_USAGE, Subparsers
+
+KEY_PREFIX = "sk-tw-"
+
+# 43 characters of base64: nobody finds a key by trying hashes.
+_KEY_BYTES = 32
+
+# What people make up is shorter, and can be found by trying.
+_GUESSABLE_CHARS = 32
+
+# More than any header takes.
+_MAX_KEY_CHARS = 8192
+
+_VISIBLE_ASCII = re.compile(r"[!-~]+")
+
+_HELP = "make API keys, or hash those that you have"
+
+_NEW_DESCRIPTION = """\
+Make a new API key. It is shown once and kept nowhere: the policy gets its SHA-256.
+"""
+
+_HASH_DESCRIPTION = """\
+Read a key that you already have, from the terminal (it is not shown) or from a
+pipe, and print the SHA-256 that the policy wants:
+
+  tokenweir keys hash < key.txt
+"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the subcommand."""
+    parser = subparsers.add_parser("keys", help=_HELP, description=_HELP)
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    new = actions.add_parser("new", help="make a new key", description=_NEW_DESCRIPTION)
+    new.add_argument(
+        "--id", required=True, help="how the key is called in logs and metrics"
+    )
+    new.add_argument(
+        "--tenant", default="TENANT", help="whose it is, to say where the entry goes"
+    )
+    new.set_defaults(run=run_new)
+    hashing = actions.add_parser(
+        "hash",
+        help="print the SHA-256 of a key",
+        description=_HASH_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    hashing.set_defaults(run=run_hash)
+
+
+def run_new(arguments: argparse.Namespace) -> int:
+    """Make a key, and print it and its entry."""
+    from tokenweir.config.scalar import NAME_PATTERN  # noqa: PLC0415 -- slow
+
+    for name in (arguments.id, arguments.tenant):
+        if not re.fullmatch(NAME_PATTERN, name):
+            return _refuse(
+                "An id or tenant begins with a letter or digit, and has no other "
+                "characters than those and ._- (at most 63)."
+            )
+    key = KEY_PREFIX + secrets.token_urlsafe(_KEY_BYTES)
+    print(f"The key, shown this once; the app sends it as its API key:\n\n  {key}\n")
+    print(f"Its entry for the policy, under tenants.{arguments.tenant}.keys:\n")
+    print(f'  - {{id: {arguments.id}, sha256: "{_sha256(key)}"}}')
+    return EXIT_FINE
+
+
+def run_hash(arguments: argparse.Namespace) -> int:
+    """Read a key and print its hash."""
+    del arguments  # it takes none
+    key = _read_key().removesuffix("\n").removesuffix("\r")
+    if not key:
+        return _refuse("No key was given: type it, or pipe it in.")
+    if not _VISIBLE_ASCII.fullmatch(key) or len(key) > _MAX_KEY_CHARS:
+        return _refuse("That can't be a key: a key is one word in visible ASCII.")
+    if len(key) < _GUESSABLE_CHARS:
+        print(
+            "Note: a key this short may be guessed from its hash; "
+            "`tokenweir keys new` makes one that can't be.",
+            file=sys.stderr,
+        )
+    print(_sha256(key))
+    return EXIT_FINE
+
+
+def _read_key() -> str:
+    if sys.stdin.isatty():
+        return getpass.getpass("Key (not shown): ")
+    # Only as much as shows that it is too much.
+    return sys.stdin.read(_MAX_KEY_CHARS + 3)
+
+
+def _refuse(text: str) -> int:
+    print(text, file=sys.stderr)
+    return EXIT_USAGE
+
+
+def _sha256(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()

@@ -1,0 +1,79 @@
+"""The command `tokenweir`, put together from its subcommands."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from tokenweir import __version__
+from tokenweir.cli import EXIT_PROBLEMS
+from tokenweir.core.errors import PolicyError
+
+# In the order of the help text. Each is a module of this package.
+SUBCOMMANDS = ("up", "serve", "check", "keys", "usage", "render", "schema")
+
+# What shells say of a command that was ended by Ctrl-C.
+_EXIT_INTERRUPTED = 130
+
+_DESCRIPTION = """\
+Limits, counts and honestly refuses LLM traffic, by tokens, from beside Envoy.
+
+Limits and API keys are in one YAML file, the policy.
+"""
+
+_EPILOG = """\
+begin with:
+  tokenweir up                            all of it on this machine, to try
+  tokenweir keys new --id ID              a new API key, and its entry for the policy
+  tokenweir check policy.yaml             what is wrong with a policy, all at once
+
+`tokenweir COMMAND --help` says more about each. Exit codes: 0 fine, 1 problems
+found, 2 wrong usage.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line *argv* (without the program's name); return the exit code."""
+    arguments = _parser().parse_args(argv)
+    run: Callable[[argparse.Namespace], int] = arguments.run
+    try:
+        code = run(arguments)
+        sys.stdout.flush()
+    except PolicyError as error:
+        print("\n".join(error.problems))
+        return EXIT_PROBLEMS
+    except KeyboardInterrupt:
+        return _EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Who read the output has seen enough. Python would flush once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_PROBLEMS
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tokenweir",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"tokenweir {__version__}"
+    )
+    subparsers = parser.add_subparsers(
+        title="commands", metavar="COMMAND", dest="command", required=True
+    )
+    for name in SUBCOMMANDS:
+        try:
+            module = importlib.import_module(f"tokenweir.cli.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"tokenweir.cli.{name}":
+                raise
+        else:
+            module.add_parser(subparsers)
+    return parser

@@ -1,0 +1,107 @@
+"""
+What is right but probably not meant.
+
+A limit that never applies looks exactly like one that is never reached, until the
+bill comes: so whatever can't ever match is said before it is relied on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tokenweir.config.name_pattern import any_overlap
+from tokenweir.core.policy import Axis, Model, Policy, Quota, Tenant, UnknownPaths
+
+# What the body of a request on these routes holds is not read: no model is known.
+_UNREAD_ROUTES = frozenset({"count_tokens", "models", "opaque", "other"})
+
+# Which providers the others lead to.
+_DIALECTS = {"chat_completions": "openai", "messages": "anthropic"}
+
+_UNREAD_AXES = frozenset({Axis.REQUESTS, Axis.CONCURRENCY})
+
+
+def advise(policy: Policy, *, credentials: bool = True) -> tuple[str, ...]:
+    """
+    Return what is worth a look, a line each, beginning with the path.
+
+    Set *credentials* to false if they were not looked up.
+    """
+    lines = [*_tenant_advice(policy), *_quota_advice(policy)]
+    if credentials and policy.single_tenant is None:
+        lines += _provider_advice(policy)
+    return tuple(lines)
+
+
+def _provider_advice(policy: Policy) -> Iterator[str]:
+    for provider in policy.providers.values():
+        if provider.credential is None:
+            yield (
+                f"providers.{provider.name}: has no credential, so the key that an app "
+                "sends to Tokenweir is passed on to it"
+            )
+
+
+def _tenant_advice(policy: Policy) -> Iterator[str]:
+    having_keys = {key.tenant for key in policy.keys.values()}
+    for tenant in policy.tenants.values():
+        if policy.single_tenant is None and tenant.name not in having_keys:
+            yield f"tenants.{tenant.name}: has no keys, so nobody can call as it"
+        if not tenant.quotas:
+            yield f"tenants.{tenant.name}: has no quota, so nothing limits it"
+    if policy.single_tenant is not None and len(policy.tenants) > 1:
+        yield f"single_tenant: no tenant but {policy.single_tenant} is ever used"
+
+
+def _quota_advice(policy: Policy) -> Iterator[str]:
+    for quota, tenants in _quotas(policy):
+        if not any(_can_match(quota, tenant, policy) for tenant in tenants):
+            yield f"quota {quota.id}: can never match, so it limits nothing"
+        elif quota.shadow:
+            yield f"quota {quota.id}: is in shadow mode, so it refuses nobody"
+
+
+def _quotas(policy: Policy) -> Iterator[tuple[Quota, list[Tenant]]]:
+    """Yield each quota once, with the tenants that have it."""
+    having: dict[str, tuple[Quota, list[Tenant]]] = {}
+    for tenant in policy.tenants.values():
+        for quota in tenant.quotas:
+            having.setdefault(quota.id, (quota, []))[1].append(tenant)
+    yield from having.values()
+
+
+def _can_match(quota: Quota, tenant: Tenant, policy: Policy) -> bool:
+    return _matches_unread(quota, policy) or any(
+        _matches_model(quota, tenant, model, policy)
+        for model in (*policy.models.values(), *policy.model_families)
+    )
+
+
+def _matches_unread(quota: Quota, policy: Policy) -> bool:
+    """Tell if *quota* applies to some request whose body is not read."""
+    if quota.axis not in _UNREAD_AXES or (quota.models and "*" not in quota.models):
+        return False
+    routes = _UNREAD_ROUTES.intersection(quota.routes or _UNREAD_ROUTES)
+    opaque = any(
+        provider.unknown_paths is UnknownPaths.OPAQUE
+        for provider in policy.providers.values()
+    )
+    return bool(routes if opaque else routes - {"opaque"})
+
+
+def _matches_model(quota: Quota, tenant: Tenant, model: Model, policy: Policy) -> bool:
+    """Tell if *quota* applies to some request of *tenant* for *model*."""
+    dialect = policy.providers[model.provider].dialect
+    return (
+        (not quota.models or any_overlap(quota.models, [model.name]))
+        and (not tenant.models or any_overlap(tenant.models, [model.name]))
+        and (
+            not quota.models
+            or not tenant.models
+            or any_overlap(quota.models, tenant.models)
+        )
+        and (
+            not quota.routes
+            or any(_DIALECTS.get(route) == dialect for route in quota.routes)
+        )
+    )

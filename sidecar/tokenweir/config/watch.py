@@ -1,0 +1,121 @@
+"""
+A policy that is followed while it changes.
+
+Everything that a policy is made from is read again once an interval, and
+compared by content. A change is acted on when two reads in a row have found the
+same: a file that is being written in place is not taken for a policy that ends
+early, for YAML that is cut off may still be a policy, of fewer tenants.
+
+What can't be used changes nothing: the last good policy stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+from collections.abc import Callable, Mapping
+
+from tokenweir.config.files import Files
+from tokenweir.config.load import load_policy
+from tokenweir.core.errors import PolicyError
+from tokenweir.core.policy import Policy
+from tokenweir.telemetry.hooks import Events
+
+
+class PolicyWatcher:
+    """
+    Hands changed policies on. Used within one event loop; files are read in a thread.
+
+    Args:
+        path: The policy file, or a symlink to it.
+        env: The environment that ``env:NAME`` means.
+        on_change: Is given each new snapshot, in the event loop.
+        events: Is told which were loaded and which refused.
+        interval_s: Between two reads.
+    """
+
+    def __init__(
+        self,
+        path: pathlib.Path,
+        env: Mapping[str, str],
+        on_change: Callable[[Policy], None],
+        events: Events,
+        interval_s: float = 1.0,
+    ) -> None:
+        self._path = path
+        self._env = env
+        self._on_change = on_change
+        self._events = events
+        self._interval_s = interval_s
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._policy: Policy | None = None
+        self._refused = False
+        # What was read when it was last acted on, and when it was last looked at.
+        self._files = Files()
+        self._last_seen: Mapping[pathlib.Path, str] = {}
+
+    def start(self, policy: Policy | None = None) -> None:
+        """Begin. *policy* is the one that is in use: it is not handed on again."""
+        self._policy = policy
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """End. Nothing is handed on from now on."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    def reload(self) -> None:
+        """Read everything now and act on it, changed or not: an operator has asked."""
+        self._wake.set()
+
+    async def _run(self) -> None:
+        while True:
+            asked = await self._wait()
+            try:
+                await self._look(asked=asked)
+            except Exception as error:  # noqa: BLE001 -- the next policy must be seen
+                self._events.fault("policy_watcher", error)
+
+    async def _wait(self) -> bool:
+        try:
+            async with asyncio.timeout(self._interval_s):
+                await self._wake.wait()
+        except TimeoutError:
+            return False
+        self._wake.clear()
+        return True
+
+    async def _look(self, *, asked: bool) -> None:
+        now = await asyncio.to_thread(self._files.now)
+        if now and now == self._files.seen and not asked:
+            self._last_seen = now
+            return
+        files = Files()
+        outcome = await asyncio.to_thread(self._load, files)
+        settled = files.seen == self._last_seen
+        self._last_seen = files.seen
+        if settled or asked:
+            self._files = files
+            self._act(outcome, asked=asked)
+
+    def _load(self, files: Files) -> Policy | PolicyError:
+        try:
+            return load_policy(self._path, self._env, files=files)
+        except PolicyError as error:
+            return error
+
+    def _act(self, outcome: Policy | PolicyError, *, asked: bool) -> None:
+        if isinstance(outcome, PolicyError):
+            self._refused = True
+            self._events.policy_refused(outcome.problems)
+            return
+        changed = outcome != self._policy
+        if changed:
+            self._on_change(outcome)
+            self._policy = outcome
+        if changed or asked or self._refused:
+            self._refused = False
+            self._events.policy_loaded(outcome.digest)
