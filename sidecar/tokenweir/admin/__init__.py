@@ -1,0 +1,1 @@
+"""The admin port: health, readiness and metrics, for whoever runs the pod."""

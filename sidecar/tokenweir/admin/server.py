@@ -1,0 +1,91 @@
+"""
+The admin port.
+
+    GET /healthz   200: the process lives, and its event loop turns
+    GET /readyz    200 or 503, and what is missing
+    GET /metrics   Prometheus or OpenMetrics text
+
+It tells nothing secret, but has no authentication either: it belongs on loopback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from tokenweir.admin.readiness import Readiness
+from tokenweir.telemetry.places import type_name
+
+DEFAULT_HOST = "127.0.0.1"
+SHUTDOWN_S = 1.0
+
+
+class AdminServer:
+    """
+    Serves *registry* and *readiness* on *host* and *port* (0: a free one).
+
+    A readiness that raises counts as not ready.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        registry: CollectorRegistry,
+        readiness: Callable[[], Awaitable[Readiness]],
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._registry = registry
+        self._readiness = readiness
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def port(self) -> int:
+        """The port; after `start` the one that is really used."""
+        return self._port
+
+    async def start(self) -> None:
+        """Begin to serve. Raises: OSError, if the port is taken."""
+        app = web.Application()
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._metrics)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
+        await runner.setup()
+        self._runner = runner
+        try:
+            await web.TCPSite(runner, self._host, self._port).start()
+        except OSError:
+            await self.stop()
+            raise
+        self._port = runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Stop serving. May be called twice, or without `start`."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        return web.json_response({"status": "alive"})
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        try:
+            found = await self._readiness()
+        except Exception as error:  # noqa: BLE001 - a broken check is not ready
+            found = Readiness(ready=False, checks={"probe": type_name(error)})
+        return web.json_response(
+            {"ready": found.ready, "checks": dict(found.checks)},
+            status=200 if found.ready else 503,
+        )
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        # Thousands of series take tens of milliseconds, which no exchange may wait.
+        body = await asyncio.to_thread(encode, self._registry)
+        return web.Response(body=body, headers={"content-type": content_type})

@@ -1,0 +1,68 @@
+"""Reports to several sinks, of which none can stop traffic."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from tokenweir.telemetry.hooks import Events, ExchangeDetails, OnExchangeEnd
+
+
+class Sink(OnExchangeEnd, Events, Protocol):
+    """Takes exchanges and events, such as a log or metrics."""
+
+
+class Fanout:
+    """
+    Is `OnExchangeEnd` and `Events`, and passes each call on to all *sinks*.
+
+    What a sink raises is swallowed: *on_error* is told the class of the sink, and
+    may raise itself. The other sinks are called all the same.
+    """
+
+    def __init__(
+        self, sinks: Sequence[Sink], on_error: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._sinks = tuple(sinks)
+        self._on_error = on_error
+
+    def __call__(self, details: ExchangeDetails) -> None:
+        """See `OnExchangeEnd`."""
+        self._each(lambda sink: sink(details))
+
+    def ledger_call(self, verb: str, seconds: float, *, failed: bool) -> None:
+        """See `Events`."""
+        self._each(lambda sink: sink.ledger_call(verb, seconds, failed=failed))
+
+    def holds_reaped(self, count: int) -> None:
+        """See `Events`."""
+        self._each(lambda sink: sink.holds_reaped(count))
+
+    def spool_size(self, waiting: int) -> None:
+        """See `Events`."""
+        self._each(lambda sink: sink.spool_size(waiting))
+
+    def policy_loaded(self, digest: str) -> None:
+        """See `Events`."""
+        self._each(lambda sink: sink.policy_loaded(digest))
+
+    def policy_refused(self, problems: tuple[str, ...]) -> None:
+        """See `Events`."""
+        self._each(lambda sink: sink.policy_refused(problems))
+
+    def fault(self, where: str, error: BaseException) -> None:
+        """See `Events`."""
+        self._each(lambda sink: sink.fault(where, error))
+
+    def _each(self, call: Callable[[Sink], None]) -> None:
+        for sink in self._sinks:
+            try:
+                call(sink)
+            except Exception:  # noqa: BLE001 - a broken exporter stops no traffic
+                self._tell(sink)
+
+    def _tell(self, sink: Sink) -> None:
+        # Whoever counts the errors may be the broken one.
+        with contextlib.suppress(Exception):
+            self._on_error(type(sink).__name__)

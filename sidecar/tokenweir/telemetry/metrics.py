@@ -1,0 +1,141 @@
+"""Counts exchanges and events for Prometheus. The metrics are `instruments`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry
+
+from tokenweir.core.hold import Settlement, Subject
+from tokenweir.core.policy import Policy
+from tokenweir.core.reason import Reason, reason_of
+from tokenweir.core.rejection import QuotaExhausted, Rejection, Unsatisfiable
+from tokenweir.telemetry.decision import decision_of
+from tokenweir.telemetry.hooks import ExchangeDetails
+from tokenweir.telemetry.instruments import Instruments
+from tokenweir.telemetry.labels import NONE, Labels
+
+
+class Metrics:
+    """
+    Is `OnExchangeEnd` and `Events` at once.
+
+    Attributes:
+        registry: For the admin server; holds nothing but these metrics.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.registry = CollectorRegistry()
+        self._clock = clock
+        self._instruments = Instruments(self.registry)
+        self._labels = Labels()
+
+    def use_policy(self, policy: Policy) -> None:
+        """
+        Let *policy* say which label values there are.
+
+        Every quota of it shows up at 0 from now on, so that one that never
+        matches is seen; those that it no longer has are gone.
+        """
+        before, self._labels = self._labels, Labels(policy)
+        matched = self._instruments.quota_matched
+        for quota in self._labels.quotas:
+            matched.labels(quota)
+            self._instruments.refusals.labels(Reason.QUOTA_EXHAUSTED, quota)
+        for quota in before.quotas - self._labels.quotas:
+            matched.remove(quota)
+
+    def watch_holds(self, count: Callable[[], float]) -> None:
+        """Have *count* asked for the holds outstanding, at each scrape."""
+        self._instruments.holds_outstanding.set_function(count)
+
+    def sink_failed(self, sink: str) -> None:
+        """A telemetry sink raised."""
+        self._instruments.sink_errors.labels(sink).inc()
+
+    def line_dropped(self) -> None:
+        """A log line was dropped."""
+        self._instruments.log_lines_dropped.inc()
+
+    # === OnExchangeEnd =========================================================
+
+    def __call__(self, details: ExchangeDetails) -> None:
+        """Count an exchange."""
+        limit = NONE
+        if details.rejection is not None:
+            limit = self._refused(details.rejection)
+        self._instruments.exchanges.labels(decision_of(details), limit).inc()
+        for quota in details.quotas:
+            label = self._labels.quota(quota)
+            self._instruments.quota_matched.labels(label).inc()
+        for failure in details.shadowed:
+            label = self._labels.quota(failure.quota)
+            self._instruments.shadow_refusals.labels(label).inc()
+        if details.settlement is not None:
+            self._settled(details.subject, details.settlement)
+        self._instruments.governor.observe(details.governor_ms / 1_000)
+        self._instruments.governor_ledger.observe(details.ledger_ms / 1_000)
+
+    def _refused(self, rejection: Rejection) -> str:
+        """Count a refusal, by the worst quota if there is one; return its limit."""
+        quota, limit = NONE, NONE
+        match rejection:
+            case QuotaExhausted(failures=(worst, *_)):
+                quota, limit = self._labels.quota(worst.quota), str(worst.axis)
+            case Unsatisfiable():
+                quota, limit = self._labels.quota(rejection.quota), str(rejection.axis)
+            case _:
+                pass
+        self._instruments.refusals.labels(reason_of(rejection), quota).inc()
+        return limit
+
+    def _settled(self, subject: Subject, settlement: Settlement) -> None:
+        model = self._labels.model(subject.model)
+        route = subject.route or NONE
+        outcome = settlement.outcome
+        self._instruments.outcomes.labels(outcome, route).inc()
+        self._instruments.duration.labels(model, route, outcome).observe(
+            settlement.duration_ms / 1_000
+        )
+        if settlement.first_token_ms is not None:
+            self._instruments.first_token.labels(model, route).observe(
+                settlement.first_token_ms / 1_000
+            )
+        provider = self._labels.provider(subject.provider)
+        self._instruments.attempts.labels(provider).inc(settlement.requests)
+        tenant = self._labels.tenant(subject.tenant)
+        for name, tokens in settlement.usage.by_class().items():
+            self._instruments.tokens.labels(
+                name.removesuffix("_tokens"), settlement.source, tenant, model
+            ).inc(tokens)
+
+    # === Events ================================================================
+
+    def ledger_call(self, verb: str, seconds: float, *, failed: bool) -> None:
+        """Time a ledger call; a failed one counts as such and is timed too."""
+        self._instruments.ledger_call.labels(verb).observe(seconds)
+        failures = self._instruments.ledger_failures.labels(verb)
+        if failed:
+            failures.inc()
+
+    def holds_reaped(self, count: int) -> None:
+        """Count holds that nobody had settled."""
+        self._instruments.holds_lost.inc(count)
+
+    def spool_size(self, waiting: int) -> None:
+        """Tell how many settles wait."""
+        self._instruments.spool.set(waiting)
+
+    def policy_loaded(self, digest: str) -> None:
+        """Tell which policy is in use, and since when."""
+        self._instruments.policy.info({"digest": digest})
+        self._instruments.policy_loaded.set(self._clock())
+
+    def policy_refused(self, problems: tuple[str, ...]) -> None:  # noqa: ARG002
+        """Count a changed policy that can't be used; the log has its problems."""
+        self._instruments.policy_refused.inc()
+
+    def fault(self, where: str, error: BaseException) -> None:  # noqa: ARG002
+        """Count what broke; the log has its type and place."""
+        self._instruments.faults.labels(where).inc()

@@ -1,0 +1,133 @@
+from dataclasses import replace
+
+import pytest
+
+from tokenweir.admin.readiness import Readiness, ReadinessProbe, closed_without_ledger
+from tokenweir.core.errors import LedgerUnavailableError
+from tokenweir.core.policy import Axis, OnLedgerFailure, Policy, Quota, Tenant
+
+CLOSED, OPEN = OnLedgerFailure.CLOSED, OnLedgerFailure.OPEN
+
+
+def policy_of(*tenants: Tenant) -> Policy:
+    """Return a policy of *tenants*."""
+    return Policy("0123456789ab", {}, {}, (), {t.name: t for t in tenants}, {})
+
+
+def tenant(
+    *modes: OnLedgerFailure, own: OnLedgerFailure = CLOSED, shadow: bool = False
+) -> Tenant:
+    """Return a tenant with a quota for each of *modes*."""
+    quotas = tuple(
+        Quota(f"q{n}", Axis.TOKENS, 1, 1, on_ledger_failure=mode, shadow=shadow)
+        for n, mode in enumerate(modes)
+    )
+    return Tenant(f"{modes}{own}", quotas, on_ledger_failure=own)
+
+
+class World:
+    """What readiness depends on."""
+
+    def __init__(self, policy: Policy | None) -> None:
+        self.policy = policy
+        self.now_s = 1_000.0
+        self.silent = False
+        self.probe = ReadinessProbe(
+            lambda: self.policy, self.ping, patience_s=10, clock=lambda: self.now_s
+        )
+
+    async def ping(self) -> None:
+        """Answer, or not."""
+        if self.silent:
+            raise LedgerUnavailableError
+
+
+@pytest.fixture
+def world() -> World:
+    """Return a processor that lacks nothing."""
+    return World(policy_of(tenant(CLOSED)))
+
+
+async def test_ready(world: World) -> None:
+    """With a policy and a ledger that answers, exchanges can come."""
+    assert await world.probe() == Readiness(
+        ready=True, checks={"draining": "ok", "policy": "ok", "ledger": "ok"}
+    )
+
+
+async def test_draining(world: World) -> None:
+    """A processor that drains is not ready, and says so."""
+    world.probe.draining = True
+    found = await world.probe()
+
+    assert not found.ready
+    assert found.checks["draining"] == "no new exchanges are taken"
+
+
+async def test_no_policy(world: World) -> None:
+    """Without a policy no exchange can be decided."""
+    world.policy = None
+    found = await world.probe()
+
+    assert not found.ready
+    assert found.checks["policy"] == "none is loaded"
+    assert found.checks["ledger"] == "ok"
+
+
+async def test_ledger_never_answered(world: World) -> None:
+    """Until the ledger has answered once, a closed policy can admit nothing."""
+    world.silent = True
+    found = await world.probe()
+
+    assert not found.ready
+    assert found.checks["ledger"] == "no answer yet"
+
+
+async def test_ledger_silent_for_long(world: World) -> None:
+    """A short silence is borne, a long one is not, and an answer ends it."""
+    await world.probe()
+    world.silent = True
+    world.now_s += 10
+    assert (await world.probe()).ready
+    world.now_s += 1
+    found = await world.probe()
+    world.silent = False
+
+    assert not found.ready
+    assert found.checks["ledger"] == "no answer for 11 s"
+    assert (await world.probe()).ready
+
+
+async def test_open_policy(world: World) -> None:
+    """A policy that admits without the ledger stays ready, and tells of the silence."""
+    world.policy = policy_of(tenant(OPEN))
+    world.silent = True
+    found = await world.probe()
+
+    assert found.ready
+    assert found.checks["ledger"] == "no answer yet; the policy admits without it"
+
+
+@pytest.mark.parametrize(
+    ("tenants", "closed"),
+    [
+        ([tenant(CLOSED)], True),
+        ([tenant(OPEN)], False),
+        ([tenant(OPEN, CLOSED)], True),
+        ([tenant(CLOSED), tenant(OPEN)], False),
+        ([tenant(own=CLOSED)], True),
+        ([tenant(own=OPEN)], False),
+        ([tenant(CLOSED, own=OPEN, shadow=True)], False),
+        ([], True),
+    ],
+)
+def test_closed_without_ledger(tenants: list[Tenant], closed: bool) -> None:
+    """A policy is closed if it leaves no tenant to serve without the ledger."""
+    assert closed_without_ledger(policy_of(*tenants)) is closed
+
+
+def test_closed_is_the_default() -> None:
+    """Who says nothing gets a closed policy."""
+    default = replace(tenant(), quotas=(Quota("q", Axis.TOKENS, 1, 1),))
+
+    assert closed_without_ledger(policy_of(default))

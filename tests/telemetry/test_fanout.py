@@ -1,0 +1,110 @@
+import pytest
+
+from tests.telemetry.exchanges import ADMITTED
+from tokenweir.telemetry.fanout import Fanout
+from tokenweir.telemetry.hooks import ExchangeDetails
+
+
+class Recorder:
+    """Notes each call."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[object, ...]] = []
+
+    def __call__(self, details: ExchangeDetails) -> None:
+        self.calls.append(("exchange", details))
+
+    def ledger_call(self, verb: str, seconds: float, *, failed: bool) -> None:
+        self.calls.append(("ledger_call", verb, seconds, failed))
+
+    def holds_reaped(self, count: int) -> None:
+        self.calls.append(("holds_reaped", count))
+
+    def spool_size(self, waiting: int) -> None:
+        self.calls.append(("spool_size", waiting))
+
+    def policy_loaded(self, digest: str) -> None:
+        self.calls.append(("policy_loaded", digest))
+
+    def policy_refused(self, problems: tuple[str, ...]) -> None:
+        self.calls.append(("policy_refused", problems))
+
+    def fault(self, where: str, error: BaseException) -> None:
+        self.calls.append(("fault", where, error))
+
+
+class Broken(Recorder):
+    """Raises at each call."""
+
+    def __getattribute__(self, name: str) -> object:
+        raise RuntimeError(name)
+
+    def __call__(self, details: ExchangeDetails) -> None:
+        raise RuntimeError(details)
+
+
+ERROR = ValueError()
+CALLS: list[tuple[object, ...]] = [
+    ("exchange", ADMITTED),
+    ("ledger_call", "reserve", 0.25, True),
+    ("holds_reaped", 3),
+    ("spool_size", 4),
+    ("policy_loaded", "0123456789ab"),
+    ("policy_refused", ("tenants: missing",)),
+    ("fault", "request", ERROR),
+]
+
+
+def call_all(fanout: Fanout) -> None:
+    """Make every call once."""
+    fanout(ADMITTED)
+    fanout.ledger_call("reserve", 0.25, failed=True)
+    fanout.holds_reaped(3)
+    fanout.spool_size(4)
+    fanout.policy_loaded("0123456789ab")
+    fanout.policy_refused(("tenants: missing",))
+    fanout.fault("request", ERROR)
+
+
+def test_every_sink_gets_every_call() -> None:
+    """Each call reaches each sink, with its arguments."""
+    first, second = Recorder(), Recorder()
+
+    call_all(Fanout([first, second]))
+
+    assert first.calls == CALLS
+    assert second.calls == CALLS
+
+
+def test_a_broken_sink_stops_no_other() -> None:
+    """What a sink raises is counted, and the sinks behind it are called."""
+    behind = Recorder()
+    errors: list[str] = []
+
+    call_all(Fanout([Broken(), behind], errors.append))
+
+    assert behind.calls == CALLS
+    assert errors == ["Broken"] * len(CALLS)
+
+
+def test_the_count_may_break_too() -> None:
+    """A counter of errors that raises itself stops nothing either."""
+
+    def broken(_: str) -> None:
+        raise RuntimeError
+
+    behind = Recorder()
+    call_all(Fanout([Broken(), behind], broken))
+
+    assert behind.calls == CALLS
+
+
+def test_cancellation_passes() -> None:
+    """What is no error of a sink, such as an interrupt, is not swallowed."""
+
+    class Interrupted(Recorder):
+        def __call__(self, details: ExchangeDetails) -> None:
+            raise KeyboardInterrupt(details)
+
+    with pytest.raises(KeyboardInterrupt):
+        Fanout([Interrupted()])(ADMITTED)

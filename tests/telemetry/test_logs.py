@@ -1,0 +1,372 @@
+import io
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.telemetry.exchanges import ADMITTED, REFUSED, SETTLEMENT, SUBJECT
+from tokenweir.core.hold import Outcome
+from tokenweir.core.policy import Axis
+from tokenweir.core.rejection import (
+    EncodingNotMetered,
+    InternalFault,
+    LedgerUnavailable,
+    Malformed,
+    ModelNotAllowed,
+    PathNotMetered,
+    QuotaFailure,
+    Rejection,
+    UnknownKey,
+    Unsatisfiable,
+)
+from tokenweir.core.usage import Source, TokenUsage
+from tokenweir.telemetry.logs import JsonLog, Level, UserIds
+
+NOON_S = 1_767_268_800.5
+
+
+class Clock:
+    """A wall clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now_s = NOON_S
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class Sink:
+    """A log, and the lines that it wrote."""
+
+    def __init__(self, user_ids: UserIds = UserIds.HASHED) -> None:
+        self.clock = Clock()
+        self._stream = io.StringIO()
+        self.log = JsonLog(self._stream, user_ids=user_ids, clock=self.clock)
+
+    def text(self) -> str:
+        """Close the log and return what it wrote."""
+        assert self.log.close(30)
+        return self._stream.getvalue()
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Close the log and return its lines, read."""
+        return [json.loads(line) for line in self.text().splitlines()]
+
+    def line(self) -> dict[str, Any]:
+        """Close the log and return its only line."""
+        (line,) = self.lines()
+        return line
+
+
+@pytest.fixture
+def sink() -> Sink:
+    """Return a log with default settings."""
+    return Sink()
+
+
+# === exchanges ====================================================================
+
+
+def test_admitted_golden(sink: Sink) -> None:
+    """An admitted exchange tells who, what, by whom, how much and how long."""
+    sink.log(ADMITTED)
+
+    assert sink.line() == {
+        "time": "2026-01-01T12:00:00.500Z",
+        "level": "info",
+        "event": "exchange",
+        "request_id": "req-1",
+        "tenant": "acme",
+        "key_id": "acme-ci",
+        "user": "bab2ad031c40",
+        "route": "chat_completions",
+        "model": "gpt-4o-mini",
+        "provider": "openai",
+        "policy": "0123456789ab",
+        "method": "POST",
+        "decision": "admitted",
+        "hold_id": "1-18f-abc",
+        "status": 200,
+        "outcome": "completed",
+        "source": "reported",
+        "attempts": 2,
+        "tokens": {
+            "input_tokens": 100,
+            "cached_input_tokens": 20,
+            "output_tokens": 30,
+            "reasoning_tokens": 5,
+            "total_input_tokens": 120,
+            "total_output_tokens": 35,
+            "total_tokens": 155,
+        },
+        "duration_ms": 1500,
+        "answered_model": "gpt-4o-mini-2024-07-18",
+        "first_token_ms": 240,
+        "governor_ms": 3.25,
+        "ledger_ms": 1.5,
+    }
+
+
+def test_refused_golden(sink: Sink) -> None:
+    """A refused exchange tells the reason, the worst quota, and all that failed."""
+    sink.log(REFUSED)
+    line = sink.line()
+
+    assert {
+        name: line.get(name)
+        for name in ("level", "decision", "reason", "limit", "quota", "requested")
+    } == {
+        "level": "info",
+        "decision": "refused",
+        "reason": "quota_exhausted",
+        "limit": "tokens_per_minute",
+        "quota": "acme.tokens_per_minute",
+        "requested": 8_200,
+    }
+    assert line["wait_ms"] == 8_200
+    assert line["failed_quotas"] == [
+        "acme.tokens_per_minute",
+        "acme.requests_per_minute",
+    ]
+    assert "hold_id" not in line
+    assert "tokens" not in line
+
+
+def test_unsatisfiable(sink: Sink) -> None:
+    """A request that can never fit names its quota, and no wait."""
+    never = Unsatisfiable("acme.tpm", Axis.TOKENS, "tenant=acme", 60_000, 130_000)
+    sink.log(replace(REFUSED, rejection=never))
+    line = sink.line()
+
+    assert line["reason"] == "request_exceeds_limit"
+    assert line["quota"] == "acme.tpm"
+    assert line["limit"] == "tokens_per_minute"
+    assert line["requested"] == 130_000
+    assert "wait_ms" not in line
+
+
+@pytest.mark.parametrize(
+    ("rejection", "level"),
+    [
+        (InternalFault(1), "error"),
+        (LedgerUnavailable(1), "warning"),
+        (Malformed("no"), "info"),
+    ],
+)
+def test_level_of_refusals(sink: Sink, rejection: Rejection, level: str) -> None:
+    """Refusals that are our fault are louder than those that are the client's."""
+    sink.log(replace(REFUSED, rejection=rejection))
+
+    assert sink.line()["level"] == level
+
+
+def test_what_is_not_known_is_left_out(sink: Sink) -> None:
+    """Parts that an exchange did not reach have no field, instead of empty ones."""
+    sink.log(
+        replace(
+            ADMITTED,
+            subject=replace(SUBJECT, tenant="", user="", model="", provider=""),
+            settlement=replace(SETTLEMENT, model=None, first_token_ms=None),
+        )
+    )
+
+    assert not {"tenant", "user", "model", "provider", "answered_model"} & set(
+        sink_line := sink.line()
+    )
+    assert "first_token_ms" not in sink_line
+    assert "flags" not in sink_line
+
+
+def test_flags_and_shadow(sink: Sink) -> None:
+    """Flags are told, and quotas in shadow mode that would have refused."""
+    shadow = QuotaFailure("acme.trial", Axis.TOKENS, "-", 1, 1, 0, 1, 1, shadow=True)
+    settlement = replace(
+        SETTLEMENT,
+        usage=TokenUsage(),
+        source=Source.ESTIMATED,
+        outcome=Outcome.DRAINED,
+        flags=("ledger_open",),
+    )
+    sink.log(replace(ADMITTED, shadowed=(shadow,), settlement=settlement))
+    line = sink.line()
+
+    assert line["flags"] == ["ledger_open"]
+    assert line["shadowed"] == ["acme.trial"]
+    assert line["outcome"] == "drained"
+    assert line["tokens"] == {
+        "total_input_tokens": 0,
+        "total_output_tokens": 0,
+        "total_tokens": 0,
+    }
+
+
+# === end users ====================================================================
+
+
+def test_user_ids_are_hashed() -> None:
+    """A user's id is told as a short hash: the same within a tenant only."""
+    sink = Sink()
+    sink.log(ADMITTED)
+    sink.log(ADMITTED)
+    sink.log(replace(ADMITTED, subject=replace(SUBJECT, tenant="other")))
+    first, second, other = [line["user"] for line in sink.lines()]
+
+    assert first == second != other
+    assert len(first) == 12
+
+
+def test_user_ids_stay_out_of_partitions(sink: Sink) -> None:
+    """A quota that is kept by user does not bring the user's id in by its partition."""
+    sink.log(REFUSED)
+
+    assert "ann@example.org" not in sink.text()
+
+
+@pytest.mark.parametrize(
+    ("user_ids", "user"), [(UserIds.PLAIN, "ann@example.org"), (UserIds.OMITTED, None)]
+)
+def test_user_ids_by_choice(user_ids: UserIds, user: str | None) -> None:
+    """An operator may have users' ids in plain text, or not at all."""
+    sink = Sink(user_ids)
+    sink.log(ADMITTED)
+
+    assert sink.line().get("user") == user
+
+
+# === one line =====================================================================
+
+
+@pytest.mark.parametrize("model", ["a\nb", "a\u2028b\u0085c", "\ud800", "x" * 100_000])
+def test_one_bounded_line(sink: Sink, model: str) -> None:
+    """Whatever a client names a model, a line is one line of ASCII and not long."""
+    sink.log(replace(ADMITTED, subject=replace(SUBJECT, model=model)))
+    text = sink.text()
+
+    assert text.isascii()
+    assert len(text.splitlines()) == 1
+    assert len(text) < 3_000
+    assert json.loads(text)["model"][:3] == model[:3]
+
+
+@pytest.mark.parametrize(
+    "rejection",
+    [
+        Malformed("sk-CANARY1", "CANARY2"),
+        UnknownKey("sk-CANARY1"),
+        PathNotMetered("/v1/x?key=CANARY3"),
+        EncodingNotMetered("CANARY2"),
+        ModelNotAllowed("sk-CANARY1"),
+    ],
+)
+def test_no_canary_in_refusals(sink: Sink, rejection: Rejection) -> None:
+    """S08: what a client sent does not come back in the log with its refusal."""
+    sink.log(replace(REFUSED, rejection=rejection))
+
+    assert "CANARY" not in sink.text()
+
+
+# === events =======================================================================
+
+
+def test_fault(sink: Sink) -> None:
+    """S08: a fault is told by type and place, never by its text."""
+    try:
+        int("sk-CANARY1")
+    except ValueError as error:
+        sink.log.fault("request", error)
+    text = sink.text()
+    line = json.loads(text)
+
+    assert "CANARY" not in text
+    assert (line["event"], line["level"]) == ("fault", "error")
+    assert (line["where"], line["error"]) == ("request", "ValueError")
+    assert line["place"][0].startswith("telemetry/test_logs.py:")
+
+
+def test_ledger_failures_share_a_line(sink: Sink) -> None:
+    """A ledger that is down gives a line in ten seconds, with the number since."""
+    sink.log.ledger_call("reserve", 0.001, failed=False)
+    for _ in range(3):
+        sink.log.ledger_call("reserve", 0.25, failed=True)
+    sink.clock.now_s += 10
+    sink.log.ledger_call("settle", 0.5, failed=True)
+    first, second = sink.lines()
+
+    assert first["event"] == second["event"] == "ledger_failed"
+    assert (first["verb"], first["failures"]) == ("reserve", 1)
+    assert (second["verb"], second["failures"], second["seconds"]) == ("settle", 3, 0.5)
+
+
+def test_spool(sink: Sink) -> None:
+    """The spool is told of when it begins to fill and when it is empty again."""
+    for waiting in (0, 1, 5, 3, 0, 0):
+        sink.log.spool_size(waiting)
+
+    assert [(line["event"], line["level"]) for line in sink.lines()] == [
+        ("spool_filling", "warning"),
+        ("spool_empty", "info"),
+    ]
+
+
+def test_reaped_holds(sink: Sink) -> None:
+    """Lost holds are a warning; none lost is no news."""
+    sink.log.holds_reaped(0)
+    sink.log.holds_reaped(4)
+    line = sink.line()
+
+    assert (line["event"], line["level"], line["count"]) == (
+        "holds_reaped",
+        "warning",
+        4,
+    )
+
+
+def test_policies(sink: Sink) -> None:
+    """A policy in use is told by its digest, a refused one by its problems."""
+    sink.log.policy_loaded("0123456789ab")
+    sink.log.policy_refused(tuple(f"tenants.t{n}: bad" for n in range(30)))
+    loaded, refused = sink.lines()
+
+    assert (loaded["event"], loaded["policy"]) == ("policy_loaded", "0123456789ab")
+    assert (refused["event"], refused["level"]) == ("policy_refused", "error")
+    assert refused["count"] == 30
+    assert refused["problems"][0] == "tenants.t0: bad"
+    assert len(refused["problems"]) == 20
+
+
+def test_libraries(sink: Sink) -> None:
+    """What a library logged becomes a line."""
+    sink.log.library({"logger": "asyncio", "severity": "error", "at": "x.py:1"})
+    line = sink.line()
+
+    assert (line["event"], line["level"]) == ("library", "warning")
+    assert line["logger"] == "asyncio"
+
+
+def test_own_events(sink: Sink) -> None:
+    """Whoever starts the processor can write lines too."""
+    sink.log.event("started", Level.INFO, workers=2)
+
+    assert sink.line()["workers"] == 2
+
+
+def test_standard_output_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a stream, lines go to standard output."""
+    log = JsonLog()
+    log.policy_loaded("0123456789ab")
+    assert log.close(30)
+
+    assert json.loads(capsys.readouterr().out)["event"] == "policy_loaded"
+
+
+def test_dropped_lines_are_told() -> None:
+    """Lines that had to be dropped are counted, and a line says how many."""
+    dropped: list[int] = []
+    log = JsonLog(io.StringIO(), on_dropped=lambda: dropped.append(1))
+    log.close(30)
+    log.policy_loaded("late")
+
+    assert len(dropped) == 1
+    gap = json.loads(log._gap(7))
+    assert (gap["event"], gap["count"]) == ("lines_dropped", 7)
