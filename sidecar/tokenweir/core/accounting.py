@@ -23,19 +23,36 @@ from tokenweir.core.usage import Source, TokenUsage
 # so that an unreadable answer is not a cheap one.
 BYTES_PER_TOKEN = 4
 ENCODED_BYTES_PER_TOKEN = 1
-# Envoy's words for a request that never reached a provider. What ends in any
-# other way of its own may have been worked on.
-NOT_SENT = ("connection_failure", "no_healthy_upstream", "overflow", "no_cluster")
-FROM_PROVIDER = ("", "via_upstream")
+# Envoy's words for a request that no provider began to work on: it was never sent,
+# or refused as a stream (RFC 9113, 8.7: "closed prior to any processing having
+# occurred"). What ends in any other way of Envoy's own may have been worked on.
+NOT_SENT = frozenset(
+    {
+        "cluster_not_found",
+        "connection_timeout",
+        "local_connection_failure",
+        "local_refused_stream_reset",
+        "no_healthy_upstream",
+        "overflow",
+        "remote_connection_failure",
+        "remote_refused_stream_reset",
+        "route_not_found",
+    }
+)
+FROM_PROVIDER = frozenset({"", "via_upstream"})
 
 
 def refused_before_work(head: ResponseHead) -> bool:
     """Tell if *head* says that no provider did any work for this request."""
     if head.status < 400:
         return False
-    if head.details in FROM_PROVIDER:
-        return True
-    return any(reason in head.details for reason in NOT_SENT)
+    return head.details in FROM_PROVIDER or _reason_in(head.details) in NOT_SENT
+
+
+def _reason_in(details: str) -> str:
+    # upstream_reset_before_response_started{remote_connection_failure|TLS_error:_…}
+    _, _, reset = details.partition("{")
+    return reset.partition("|")[0].removesuffix("}") or details
 
 
 @dataclass(frozen=True, slots=True)

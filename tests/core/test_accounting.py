@@ -1,0 +1,186 @@
+import pytest
+
+from tests.examples import ticket
+from tokenweir.core.accounting import (
+    BodySeen,
+    counted_usage,
+    estimated_output,
+    nothing_owed,
+    refused_before_work,
+    reported_usage,
+    worst_source,
+)
+from tokenweir.core.dialects.base import ResponseFacts
+from tokenweir.core.events import ResponseHead
+from tokenweir.core.usage import Source, TokenUsage
+
+RESET = "upstream_reset_before_response_started"
+REPORT = TokenUsage(input_tokens=9, cached_input_tokens=1, output_tokens=5)
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 408, 422, 429, 499, 500, 503, 529])
+@pytest.mark.parametrize("details", ["", "via_upstream"])
+def test_provider_refused(status: int, details: str) -> None:
+    """An error status of the provider's own says that it has done no work."""
+    assert refused_before_work(ResponseHead(status, (), details=details))
+
+
+@pytest.mark.parametrize("status", [0, 200, 201, 204, 302, 399])
+@pytest.mark.parametrize("details", ["", "via_upstream", "no_healthy_upstream"])
+def test_answered(status: int, details: str) -> None:
+    """What is no error is an answer, whatever Envoy says beside it."""
+    assert not refused_before_work(ResponseHead(status, (), details=details))
+
+
+@pytest.mark.parametrize(
+    "details",
+    [
+        f"{RESET}{{remote_connection_failure|delayed_connect_error:_Connection_refused}}",
+        f"{RESET}{{remote_connection_failure|TLS_error:|268435581:SSL_routines}}",
+        f"{RESET}{{local_connection_failure}}",
+        f"{RESET}{{connection_timeout}}",
+        f"{RESET}{{remote_refused_stream_reset}}",
+        f"{RESET}{{overflow}}",
+        "no_healthy_upstream",
+        "cluster_not_found",
+        "route_not_found",
+    ],
+)
+def test_never_sent(details: str) -> None:
+    """What Envoy could not send costs no tokens."""
+    assert refused_before_work(ResponseHead(503, (), details=details))
+
+
+@pytest.mark.parametrize(
+    "details",
+    [
+        "response_timeout",
+        "upstream_response_timeout",
+        "upstream_per_try_timeout",
+        "stream_idle_timeout",
+        f"{RESET}{{connection_termination}}",
+        f"{RESET}{{remote_reset}}",
+        f"{RESET}{{remote_reset|remote_connection_failure}}",
+        f"{RESET}{{protocol_error|overflow}}",
+        f"{RESET}{{}}",
+        f"{RESET}{{",
+        "something_new",
+    ],
+)
+def test_maybe_worked_on(details: str) -> None:
+    """A request that was sent may have been worked on, whatever became of it."""
+    assert not refused_before_work(ResponseHead(504, (), details=details))
+
+
+def test_reported_whole() -> None:
+    """A report on the whole answer is what is charged."""
+    assert reported_usage(ResponseFacts(usage=REPORT, usage_final=True)) == REPORT
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [ResponseFacts(), ResponseFacts(usage=REPORT), ResponseFacts(finished=True)],
+)
+def test_not_reported_whole(facts: ResponseFacts) -> None:
+    """Without a report on the whole answer something has to be counted."""
+    assert reported_usage(facts) is None
+
+
+def test_not_reported() -> None:
+    """Without any report the input is owed as estimated, the output as counted."""
+    usage = counted_usage(ticket(input_tokens=30), ResponseFacts(), 12)
+
+    assert usage == TokenUsage(input_tokens=30, output_tokens=12)
+
+
+@pytest.mark.parametrize(("counted", "charged"), [(3, 5), (5, 5), (40, 40)])
+def test_reported_in_part(counted: int, charged: int) -> None:
+    """A report from the beginning keeps its classes; output is at least as counted."""
+    facts = ResponseFacts(
+        usage=TokenUsage(input_tokens=9, cached_input_tokens=1, output_tokens=5)
+    )
+    usage = counted_usage(ticket(), facts, counted)
+
+    assert usage.input_tokens == 9
+    assert usage.cached_input_tokens == 1
+    assert usage.total_output_tokens == charged
+
+
+def test_reasoning_is_not_charged_twice() -> None:
+    """What a part report says of reasoning is a part of what was counted."""
+    facts = ResponseFacts(usage=TokenUsage(input_tokens=9, reasoning_tokens=30))
+    usage = counted_usage(ticket(), facts, 40)
+
+    assert usage.reasoning_tokens == 30
+    assert usage.output_tokens == 10
+
+
+def test_report_without_input() -> None:
+    """Input that a report leaves out is owed as estimated."""
+    facts = ResponseFacts(usage=TokenUsage(output_tokens=5))
+    usage = counted_usage(ticket(input_tokens=30), facts, 0)
+
+    assert usage == TokenUsage(input_tokens=30, output_tokens=5)
+
+
+@pytest.mark.parametrize(("counted", "charged"), [(99, 99), (100, 100), (101, 100)])
+def test_counting_is_capped(counted: int, charged: int) -> None:
+    """No count exceeds what the client allowed: a tokenizer may err, the cap not."""
+    usage = counted_usage(ticket(output_cap=100), ResponseFacts(), counted)
+
+    assert usage.output_tokens == charged
+
+
+def test_reports_are_not_capped() -> None:
+    """A provider's report stands, also above the cap."""
+    facts = ResponseFacts(usage=TokenUsage(input_tokens=9, output_tokens=150))
+    usage = counted_usage(ticket(output_cap=100), facts, 120)
+
+    assert usage.output_tokens == 150
+
+
+def test_cap_of_nothing() -> None:
+    """A cap of 0 is a cap, not the absence of one."""
+    assert counted_usage(ticket(output_cap=0), ResponseFacts(), 7).output_tokens == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "tokens"),
+    [
+        (BodySeen(), 0),
+        (BodySeen(1), 1),
+        (BodySeen(400), 100),
+        (BodySeen(401), 101),
+        (BodySeen(40, announced_bytes=400), 100),
+        (BodySeen(400, announced_bytes=40), 100),
+        (BodySeen(50, encoded=True), 50),
+        (BodySeen(0, announced_bytes=50, encoded=True), 50),
+        (BodySeen(1_000_000), 200),
+        (BodySeen(1_000, encoded=True), 200),
+    ],
+)
+def test_unreadable(body: BodySeen, tokens: int) -> None:
+    """A body that can't be read is charged by its size, at most what was reserved."""
+    assert estimated_output(ticket(output_tokens=200), body) == tokens
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (ResponseFacts(error="overloaded_error"), True),
+        (ResponseFacts(error="overloaded_error", text_bytes=1), False),
+        (ResponseFacts(error="overloaded_error", usage=REPORT), False),
+        (ResponseFacts(), False),
+        (ResponseFacts(finished=True), False),
+    ],
+)
+def test_nothing_owed(facts: ResponseFacts, expected: bool) -> None:
+    """Only an error before any output and any report makes a 200 free."""
+    assert nothing_owed(facts) is expected
+
+
+@pytest.mark.parametrize("source", Source)
+def test_worst_source(source: Source) -> None:
+    """Figures over a body that was not read to its end are estimates."""
+    assert worst_source(source, ResponseFacts()) is source
+    assert worst_source(source, ResponseFacts(unreadable=True)) is Source.ESTIMATED
