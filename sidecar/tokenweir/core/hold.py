@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import assert_never
 
 from tokenweir.core.policy import Axis
 from tokenweir.core.rejection import QuotaFailure
@@ -61,6 +62,8 @@ def amount_of(axis: Axis, amounts: Amounts) -> int:
             return amounts.output_tokens
         case Axis.CONCURRENCY:
             return 1
+        case _:
+            assert_never(axis)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from tokenweir.core.dialects.base import ResponseFacts
 from tokenweir.core.events import (
     Counted,
     Event,
-    Headers,
     ResponseChunk,
     ResponseHead,
     header_value,

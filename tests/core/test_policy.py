@@ -1,0 +1,76 @@
+import traceback
+
+import pytest
+
+from tests.examples import PROVIDER_KEY, policy
+from tokenweir.core.policy import Secret, matches
+
+
+def test_secret_does_not_show() -> None:
+    """A secret is shown by none of the ways in which values get into logs."""
+    secret = Secret(PROVIDER_KEY)
+    try:
+        raise ValueError(secret)  # noqa: TRY301
+    except ValueError as error:
+        shown = "".join(traceback.format_exception(error))
+
+    assert PROVIDER_KEY not in f"{secret} {secret!r} {(secret,)} {secret!s}" + shown
+    assert secret.reveal() == PROVIDER_KEY
+    assert not hasattr(secret, "__dict__")
+
+
+def test_secrets_are_values() -> None:
+    """Secrets are equal by value, so that an unchanged policy can be told."""
+    assert Secret("a") == Secret("a")
+    assert hash(Secret("a")) == hash(Secret("a"))
+    assert Secret("a") != Secret("b")
+    assert Secret("a") != "a"
+
+
+def test_policy_does_not_show_keys() -> None:
+    """The repr of a policy has neither keys nor the hashes of keys in it."""
+    shown = repr(policy())
+
+    assert "CANARY" not in shown
+    assert not any(digest in shown for digest in policy().keys)
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("gpt-4o-mini", "gpt-4o-mini"),
+        ("local-x", "local-*"),
+        ("local-large-1", "local-large-*"),
+        ("local-", "local-*"),
+        ("local", None),
+        ("gpt-4o-mini-2024", None),
+        ("gpt-4o-min", None),
+        ("GPT-4o-mini", None),
+        ("", None),
+        ("*", None),
+    ],
+)
+def test_model_by_name(name: str, model: str | None) -> None:
+    """The exact entry wins, then the longest family; nothing else is a model."""
+    found = policy().model(name)
+
+    assert (found.name if found else None) == model
+
+
+@pytest.mark.parametrize(
+    ("name", "patterns", "expected"),
+    [
+        ("gpt-4o", ("gpt-4o",), True),
+        ("gpt-4o-mini", ("gpt-4o",), False),
+        ("gpt-4o-mini", ("gpt-4o*",), True),
+        ("gpt-4o", ("gpt-4o*",), True),
+        ("gpt-4", ("gpt-4o*",), False),
+        ("gpt-4", ("o1", "gpt-4"), True),
+        ("anything", ("*",), True),
+        ("gpt-4*", ("gpt-4",), False),
+        ("gpt-4o", (), False),
+    ],
+)
+def test_matches(name: str, patterns: tuple[str, ...], expected: bool) -> None:
+    """A pattern is a whole name, or its beginning if it ends in a star."""
+    assert matches(name, patterns) is expected
