@@ -1,8 +1,9 @@
 """
-The names of refusals: one for each class of `tokenweir.core.rejection`.
+The names of refusals, all of them in one place.
 
-They are the values of the header ``x-tokenweir-refusal``, the ``reason`` in error
-bodies and logs, and a label of metrics. A name that was published stays.
+They are the values of the header ``x-tokenweir-refusal``, the ``refusal`` in error
+bodies, the ``reason`` in logs, and a label of metrics. A name that was published
+stays.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tokenweir.core.rejection import (
 
 
 class Reason(enum.StrEnum):
-    """Why the governor answered itself."""
+    """Why a client got an answer that is not its provider's."""
 
     QUOTA_EXHAUSTED = "quota_exhausted"
     REQUEST_EXCEEDS_LIMIT = "request_exceeds_limit"
@@ -40,6 +41,20 @@ class Reason(enum.StrEnum):
     LEDGER_UNAVAILABLE = "ledger_unavailable"
     DRAINING = "draining"
     INTERNAL_FAULT = "internal_fault"
+    # Said by Envoy, when there was no processor or no provider to say anything.
+    GOVERNOR_UNAVAILABLE = "governor_unavailable"
+    UPSTREAM_UNAVAILABLE = "upstream_unavailable"
+    UPSTREAM_TIMEOUT = "upstream_timeout"
+
+
+# No rejection of the core: `tokenweir.envoyconf.local_reply` has their answers.
+ENVOY_REASONS = frozenset(
+    {
+        Reason.GOVERNOR_UNAVAILABLE,
+        Reason.UPSTREAM_UNAVAILABLE,
+        Reason.UPSTREAM_TIMEOUT,
+    }
+)
 
 
 def reason_of(rejection: Rejection) -> Reason:  # noqa: C901, PLR0911, PLR0912 - a table
