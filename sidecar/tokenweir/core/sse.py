@@ -81,7 +81,8 @@ class SSEParser:
             else:
                 self._take_line(self._whole_line(chunk[at:end]))
                 at = end + 1
-        self._keep(chunk[at:])
+        if at < len(chunk):
+            self._keep(chunk[at:])
         return events
 
     def flush(self) -> list[ServerSentEvent]:

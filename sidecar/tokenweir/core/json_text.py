@@ -1,0 +1,122 @@
+"""
+JSON that others wrote.
+
+Two readers, since the two directions differ. A request decides what is charged,
+so it must mean the same to us and to every provider: `parse_object` refuses
+whatever parsers disagree on. A response goes on to the client whatever we make
+of it, so `read_value` takes what can be understood.
+
+Strictness is checked on the text's outline, which is the text without its
+strings: what is left are brackets, colons, commas and numbers. All of it is
+done by searching and replacing, so a long prompt costs what copying it costs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+
+from tokenweir.core.errors import MalformedRequestError
+
+# Nested deeper than any request of these APIs; far below where parsers in
+# whatever language recurse too deep.
+MAX_DEPTH = 128
+
+# Strings and containers in one request. A parsed one takes about 100 bytes, so
+# this bounds what a body of a few megabytes can blow itself up to.
+MAX_VALUES = 500_000
+
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_POSITION = re.compile(r"\(byte \d+\)")
+
+
+def parse_object(body: bytes) -> dict[str, Any]:
+    """
+    Return the object that *body* is.
+
+    Refused, besides what is no JSON: a byte-order mark, other encodings than
+    UTF-8, half surrogate pairs, NaN and infinities, numbers that no float
+    holds, names that occur twice in one object, nesting above `MAX_DEPTH`,
+    anything but an object.
+
+    Raises:
+        MalformedRequestError: With a message that quotes nothing of *body*.
+    """
+    outline = _outline(body)
+    _check_depth(outline)
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise MalformedRequestError(_complaint(error)) from None
+    if not isinstance(value, dict):
+        raise MalformedRequestError("The body must be a JSON object.")
+    if outline.count(b":") != _count_members(value):
+        raise MalformedRequestError("A name occurs twice in one JSON object.")
+    return value
+
+
+def read_value(text: bytes) -> Any:
+    """
+    Return what *text* says, or None if it can't be understood.
+
+    Broken UTF-8 is replaced. NaN and infinities, which some providers write as
+    log probabilities, are None; numbers that no float holds are infinite.
+    """
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return _read_tolerantly(text)
+
+
+def _read_tolerantly(text: bytes) -> Any:
+    decoded = text.decode("utf-8", "replace")
+    try:
+        return json.loads(decoded, parse_constant=_nothing, strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _nothing(_constant: str) -> None:
+    return None
+
+
+def _outline(body: bytes) -> bytes:
+    # Pairs of backslashes first: what then stands before a quote escapes it.
+    plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
+    if plain.count(b'"') // 2 > MAX_VALUES:
+        raise MalformedRequestError("The body holds too many values.")
+    return b"".join(plain.split(b'"')[::2])
+
+
+def _check_depth(outline: bytes) -> None:
+    brackets = outline.translate(None, _NOT_BRACKETS)
+    if len(brackets) // 2 > MAX_VALUES:
+        raise MalformedRequestError("The body holds too many values.")
+    if (
+        len(brackets) > MAX_DEPTH
+        and max(accumulate(map(_STEPS.__getitem__, brackets))) > MAX_DEPTH
+    ):
+        raise MalformedRequestError(f"The body is nested above {MAX_DEPTH} levels.")
+
+
+def _count_members(value: Any) -> int:
+    members = 0
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        if type(node) is dict:
+            members += len(node)
+            waiting.extend(node.values())
+        elif type(node) is list:
+            waiting.extend(node)
+    return members
+
+
+def _complaint(error: Exception) -> str:
+    where = _POSITION.search(str(error))
+    return f"The body is not valid JSON{f' {where[0]}' if where else ''}."
