@@ -24,16 +24,22 @@ class Background:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run *work*; what it raises is reported unless somebody awaits it."""
+        """Run *work*; what it raises is reported, also if somebody awaits it."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._over)
         return task
 
     async def join(self, seconds: float) -> int:
-        """Wait until all are over, *seconds* at the most; return how many are not."""
-        if self._tasks:
-            await asyncio.wait(tuple(self._tasks), timeout=seconds)
+        """
+        Wait until all are over, *seconds* at the most; return how many are not.
+
+        Those that come meanwhile are waited for too: a count ends in a settle.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while self._tasks and (left := deadline - loop.time()) > 0:
+            await asyncio.wait(tuple(self._tasks), timeout=left)
         return len(self._tasks)
 
     def _over(self, task: asyncio.Task[Any]) -> None:

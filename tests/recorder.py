@@ -1,0 +1,38 @@
+"""Notes what would be logged and measured."""
+
+from tokenweir.telemetry.hooks import ExchangeDetails
+
+
+class Recorder:
+    """
+    Is `OnExchangeEnd` and `Events`.
+
+    Attributes:
+        exchanges: That ended, in order.
+        faults: Where they were, and what.
+    """
+
+    def __init__(self) -> None:
+        self.exchanges: list[ExchangeDetails] = []
+        self.faults: list[tuple[str, BaseException]] = []
+
+    def __call__(self, details: ExchangeDetails) -> None:
+        self.exchanges.append(details)
+
+    def fault(self, where: str, error: BaseException) -> None:
+        self.faults.append((where, error))
+
+    def ledger_call(self, verb: str, seconds: float, *, failed: bool) -> None:
+        """Nobody asks for it."""
+
+    def holds_reaped(self, count: int) -> None:
+        """Nobody asks for it."""
+
+    def spool_size(self, waiting: int) -> None:
+        """Nobody asks for it."""
+
+    def policy_loaded(self, digest: str) -> None:
+        """Nobody asks for it."""
+
+    def policy_refused(self, problems: tuple[str, ...]) -> None:
+        """Nobody asks for it."""
