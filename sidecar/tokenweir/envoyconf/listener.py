@@ -1,0 +1,120 @@
+"""
+The way of a request from an app's connection to the filters, and what can be wrong
+with it before the processor has seen it.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from envoy_data_plane.envoy.config.common.mutation_rules.v3 import (
+    HeaderMutation,
+    HeaderMutationRemoveOnMatch,
+)
+from envoy_data_plane.envoy.config.core.v3 import (
+    Http1ProtocolOptions,
+    HttpProtocolOptions,
+    HttpProtocolOptionsHeadersWithUnderscoresAction,
+    SchemeHeaderTransformation,
+    TypedExtensionConfig,
+)
+from envoy_data_plane.envoy.config.listener.v3 import Filter, FilterChain, Listener
+from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v3 import (
+    HttpConnectionManager,
+    HttpConnectionManagerCodecType,
+    HttpConnectionManagerPathWithEscapedSlashesAction,
+    HttpConnectionManagerServerHeaderTransformation,
+)
+from envoy_data_plane.envoy.extensions.http.early_header_mutation.header_mutation.v3 import (
+    HeaderMutation as EarlyHeaderMutation,
+)
+from envoy_data_plane.envoy.type.matcher.v3 import StringMatcher
+from envoy_data_plane.google.protobuf import Any
+
+from tokenweir.core.policy import Policy
+from tokenweir.envoyconf.access_log import access_log
+from tokenweir.envoyconf.addresses import tcp
+from tokenweir.envoyconf.filters import http_filters
+from tokenweir.envoyconf.local_reply import local_replies
+from tokenweir.envoyconf.names import GOVERNOR_PREFIX
+from tokenweir.envoyconf.routes import route_configuration
+from tokenweir.envoyconf.settings import EnvoySettings
+
+MAX_REQUEST_HEADERS_KB: Final = 64
+# x-envoy-*: an app could ask Envoy for other timeouts, or for retries of answers that
+# have been paid for.
+NOT_FROM_APPS: Final = (GOVERNOR_PREFIX, "x-envoy-")
+
+
+def listener(policy: Policy, settings: EnvoySettings) -> Listener:
+    """Return the listener that apps connect to."""
+    manager = Filter(
+        name="envoy.filters.network.http_connection_manager",
+        typed_config=Any.pack(_connection_manager(policy, settings)),
+    )
+    return Listener(
+        name="apps",
+        address=tcp(settings.listen_host, settings.listen_port),
+        filter_chains=[FilterChain(filters=[manager])],
+        # With it, a second Envoy on the same port would silently share the traffic.
+        enable_reuse_port=False,
+    )
+
+
+def _connection_manager(
+    policy: Policy, settings: EnvoySettings
+) -> HttpConnectionManager:
+    escaped_slashes = HttpConnectionManagerPathWithEscapedSlashesAction.REJECT_REQUEST
+    return HttpConnectionManager(
+        stat_prefix="apps",
+        codec_type=HttpConnectionManagerCodecType.AUTO,  # HTTP/1.0, 1.1, 2 (h2c)
+        http_protocol_options=Http1ProtocolOptions(
+            accept_http_10=True, default_host_for_http_10="localhost"
+        ),
+        common_http_protocol_options=HttpProtocolOptions(
+            idle_timeout=timedelta(hours=1),
+            # Some servers read x_tokenweir_cluster as x-tokenweir-cluster.
+            headers_with_underscores_action=(
+                HttpProtocolOptionsHeadersWithUnderscoresAction.DROP_HEADER
+            ),
+        ),
+        max_request_headers_kb=MAX_REQUEST_HEADERS_KB,
+        request_headers_timeout=timedelta(seconds=30),
+        # An app that is still sending what was refused is cut off after this.
+        delayed_close_timeout=timedelta(milliseconds=500),
+        # Of a stream that no route has taken yet; a route has its timeout class's.
+        stream_idle_timeout=timedelta(minutes=5),
+        early_header_mutation_extensions=[_early_strip()],
+        normalize_path=True,
+        merge_slashes=True,
+        path_with_escaped_slashes_action=escaped_slashes,
+        # The peer is the app itself: nobody between us can say who it is.
+        use_remote_address=True,
+        skip_xff_append=True,
+        scheme_header_transformation=SchemeHeaderTransformation(match_upstream=True),
+        server_header_transformation=(
+            HttpConnectionManagerServerHeaderTransformation.PASS_THROUGH
+        ),
+        generate_request_id=True,
+        preserve_external_request_id=True,
+        access_log=[access_log(settings.access_log_path)],
+        local_reply_config=local_replies(),
+        route_config=route_configuration(policy, settings),
+        http_filters=http_filters(settings),
+    )
+
+
+def _early_strip() -> TypedExtensionConfig:
+    mutations = [
+        HeaderMutation(
+            remove_on_match=HeaderMutationRemoveOnMatch(
+                key_matcher=StringMatcher(prefix=prefix)
+            )
+        )
+        for prefix in NOT_FROM_APPS
+    ]
+    return TypedExtensionConfig(
+        name="envoy.http.early_header_mutation.header_mutation",
+        typed_config=Any.pack(EarlyHeaderMutation(mutations=mutations)),
+    )

@@ -1,0 +1,207 @@
+"""
+What Envoy answers itself, told in the caller's dialect and with whose fault it is.
+
+A reply is recognised by Envoy's details of it, never by its status alone: a
+provider's own 500, 503 or 504 passes untouched, and so do the processor's refusals.
+
+WARNING: the bodies imitate those of `tokenweir.extproc.respond`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from envoy_data_plane.envoy.config.accesslog.v3 import AccessLogFilter, ExtensionFilter
+from envoy_data_plane.envoy.config.core.v3 import (
+    DataSource,
+    HeaderValue,
+    HeaderValueOption,
+    HeaderValueOptionHeaderAppendAction,
+    SubstitutionFormatString,
+)
+from envoy_data_plane.envoy.extensions.access_loggers.filters.cel.v3 import (
+    ExpressionFilter,
+)
+from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v3 import (
+    LocalReplyConfig,
+    ResponseMapper,
+)
+from envoy_data_plane.google.protobuf import Any
+
+from tokenweir.core.headers import REFUSAL_HEADER
+from tokenweir.core.reason import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class LocalReply:
+    """
+    One kind of answer that Envoy makes up.
+
+    Attributes:
+        refusal: Why, for the refusal header and the body.
+        when: CEL over the attributes of the exchange.
+        status: HTTP status that the app gets.
+        openai_type: OpenAI's ``error.type``.
+        anthropic_type: Anthropic's ``error.type``.
+        message: For people.
+        retryable: The same request can succeed later.
+        retry_after_s: Whole seconds, or None if no wait is known.
+        keeps_status: Envoy's own status is the more exact one, *status* an example.
+    """
+
+    refusal: Reason
+    when: str
+    status: int
+    openai_type: str
+    anthropic_type: str
+    message: str
+    retryable: bool = True
+    retry_after_s: int | None = None
+    keeps_status: bool = False
+
+
+_DETAILS: Final = "response.code_details"
+REPLIES: Final = (
+    LocalReply(
+        refusal=Reason.GOVERNOR_UNAVAILABLE,
+        when=(
+            f"{_DETAILS}.startsWith('ext_proc_error')"
+            f" || {_DETAILS}.startsWith('mismatch_between_content_length')"
+            # The processor named no provider that there is.
+            f" || {_DETAILS} == 'cluster_not_found'"
+        ),
+        status=503,
+        openai_type="server_error",
+        anthropic_type="api_error",
+        message=(
+            "The token governor beside this gateway gave no answer. Nothing was sent "
+            "to the provider. Trying again can help."
+        ),
+        retry_after_s=1,
+    ),
+    LocalReply(
+        refusal=Reason.BODY_TOO_LARGE,
+        when=f"{_DETAILS} == 'request_payload_too_large'",
+        status=413,
+        openai_type="invalid_request_error",
+        anthropic_type="request_too_large",
+        message="The request body is larger than this gateway takes.",
+        retryable=False,
+    ),
+    LocalReply(
+        refusal=Reason.UPSTREAM_TIMEOUT,
+        when=(
+            f"{_DETAILS} == 'upstream_response_timeout'"
+            f" || ({_DETAILS} == 'stream_idle_timeout' && response.code == 504)"
+        ),
+        status=504,
+        openai_type="server_error",
+        anthropic_type="timeout_error",
+        message="The provider did not answer in the time that this gateway gives it.",
+    ),
+    LocalReply(
+        refusal=Reason.UPSTREAM_UNAVAILABLE,
+        when=(
+            f"{_DETAILS}.startsWith('upstream_reset_before_response_started')"
+            # It had started, but nothing of it had been passed on.
+            f" || {_DETAILS}.startsWith('upstream_reset_after_response_started')"
+            f" || {_DETAILS} == 'no_healthy_upstream'"
+        ),
+        status=503,
+        openai_type="server_error",
+        anthropic_type="api_error",
+        message=(
+            "The connection from this gateway to the provider failed before an "
+            "answer came."
+        ),
+    ),
+    LocalReply(
+        refusal=Reason.MALFORMED_REQUEST,
+        when=(
+            f"{_DETAILS}.startsWith('http1.')"
+            f" || {_DETAILS}.startsWith('http2.')"
+            f" || {_DETAILS} in ['path_normalization_failed', 'missing_host_header',"
+            " 'missing_path_rejected', 'absolute_path_rejected', 'upgrade_failed',"
+            " 'request_header_timeout', 'request_headers_too_large']"
+            f" || ({_DETAILS} == 'stream_idle_timeout' && response.code == 408)"
+        ),
+        status=400,
+        keeps_status=True,
+        openai_type="invalid_request_error",
+        anthropic_type="invalid_request_error",
+        message="This gateway can't read the request.",
+        retryable=False,
+    ),
+)
+# The path may have been rewritten for the provider by now, so it may begin with more.
+ANTHROPIC_CALLER: Final = (
+    "(request.url_path.contains('/v1/messages')"
+    " || 'anthropic-version' in request.headers)"
+)
+
+
+def local_replies() -> LocalReplyConfig:
+    """Return how Envoy's own answers are rewritten."""
+    mappers = []
+    for reply in REPLIES:
+        anthropic = f"({reply.when}) && {ANTHROPIC_CALLER}"
+        mappers.append(_mapper(reply, anthropic, anthropic_body(reply)))
+        mappers.append(_mapper(reply, reply.when, openai_body(reply)))
+    return LocalReplyConfig(mappers=mappers)
+
+
+def openai_body(reply: LocalReply) -> str:
+    """Return *reply* as an error of OpenAI's API, as JSON."""
+    error = {
+        "message": reply.message,
+        "type": reply.openai_type,
+        "code": reply.refusal,
+        "param": None,
+        "tokenweir": _detail(reply),
+    }
+    return json.dumps({"error": error})
+
+
+def anthropic_body(reply: LocalReply) -> str:
+    """Return *reply* as an error of Anthropic's API, as JSON."""
+    error = {
+        "type": reply.anthropic_type,
+        "message": reply.message,
+        "tokenweir": _detail(reply),
+    }
+    return json.dumps({"type": "error", "error": error})
+
+
+def _detail(reply: LocalReply) -> dict[str, object]:
+    wait = reply.retry_after_s
+    known = {} if wait is None else {"retry_after_ms": wait * 1000}
+    return {**known, "retryable": reply.retryable, "refusal": reply.refusal}
+
+
+def _mapper(reply: LocalReply, when: str, body: str) -> ResponseMapper:
+    headers = {REFUSAL_HEADER: str(reply.refusal)}
+    if reply.retry_after_s is not None:
+        headers["retry-after"] = str(reply.retry_after_s)
+    return ResponseMapper(
+        filter=AccessLogFilter(
+            extension_filter=ExtensionFilter(
+                name="envoy.access_loggers.extension_filters.cel",
+                typed_config=Any.pack(ExpressionFilter(expression=when)),
+            )
+        ),
+        status_code=None if reply.keeps_status else reply.status,
+        body_format_override=SubstitutionFormatString(
+            # A per cent sign would begin a command of Envoy's formatter.
+            text_format_source=DataSource(inline_string=body.replace("%", "%%")),
+            content_type="application/json",
+        ),
+        headers_to_add=[_header(name, value) for name, value in headers.items()],
+    )
+
+
+def _header(name: str, value: str) -> HeaderValueOption:
+    overwrite = HeaderValueOptionHeaderAppendAction.OVERWRITE_IF_EXISTS_OR_ADD
+    header = HeaderValue(key=name, value=value)
+    return HeaderValueOption(header=header, append_action=overwrite)

@@ -1,0 +1,21 @@
+"""
+The words that Envoy's configuration shares with the processor.
+
+A header that begins with `GOVERNOR_PREFIX` is taken out of whatever an app sends,
+so inside of Envoy only the processor can have set it.
+
+Every other name has a twin on the processor's side: tests compare them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+GOVERNOR_PREFIX: Final = "x-tokenweir-"
+CLUSTER_HEADER: Final = "x-tokenweir-cluster"  # admission's answer: which provider
+TIMEOUT_HEADER: Final = "x-tokenweir-timeout"  # admission's answer: which class
+ROLE_METADATA: Final = "x-tokenweir-role"  # gRPC metadata: which filter is calling
+ADMISSION: Final = "admission"
+RESPONSE: Final = "response"
+METADATA_NAMESPACE: Final = "tokenweir"  # dynamic metadata, for filters and the log
+PROCESSOR_CLUSTER: Final = "tokenweir-processor"

