@@ -9,6 +9,6 @@ From a YAML file and the environment to a compiled policy, or to a list of mista
     watch             again whenever a file changes
 
 Rule: all problems are gathered and told at once, each beginning with the path of
-the value. No problem ever repeats a value: it could be a secret that was put in
-the wrong place.
+the value. No problem repeats text from a value: it could be a secret that was put
+in the wrong place.
 """

@@ -47,8 +47,8 @@ _FLOAT = re.compile(r"[-+]?(0|[1-9][0-9]{0,30})?\.[0-9]{1,30}([eE][-+]?[0-9]{1,3
 _TEXT_TAGS = frozenset({None, "!", "tag:yaml.org,2002:str"})
 _PLAIN_TAGS = frozenset({None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
 
-# Only PyYAML's slow parser quotes from the text. What is quoted may be a secret.
-_QUOTED = re.compile(r" '[^']*'")
+# Only PyYAML's slow parser quotes words of the text. One could be a secret.
+_QUOTED = re.compile(r" '[^']{2,}'")
 
 
 class Section(dict[str, object]):

@@ -137,10 +137,10 @@ class References:
                     yield Problem((*path, "id"), text)
                 digest = key.sha256.lower()
                 if digest in digests:
-                    text = f"is the same key as {digests[digest]}"
+                    text = f"is that of another key too, of tenant {digests[digest]}"
                     yield Problem((*path, "sha256"), text)
                 ids.setdefault(key.id, name)
-                digests.setdefault(digest, key.id)
+                digests.setdefault(digest, name)
 
 
 def _same_ids(

@@ -66,7 +66,7 @@ class LeftOut:
 
 def salvage(
     content: Mapping[str, object], wrong: Iterable[Path]
-) -> tuple[object, LeftOut]:
+) -> tuple[dict[str, Any], LeftOut]:
     """
     Return *content* without what is at or around the *wrong* paths.
 
@@ -81,16 +81,16 @@ def salvage(
 
 
 def _entry_around(path: Path) -> Path:
-    """Return the part of *path* that can go: an item, a named entry, or a section."""
-    for length in range(len(path), 1, -1):
-        part = path[:length]
-        if isinstance(part[-1], int):
-            return part
-        if length == 2 and part[0] in _NAMED:
-            return part
-        # A tenant can do without any of its fields.
-        if length == 3 and part[0] == "tenants":
-            return part
+    """Return the part of *path* that can go without making the rest wrong."""
+    match path:
+        case ("tenants", _, "keys" | "quotas", int(), *_):
+            return path[:4]
+        case ("tenants", _, _, *_):
+            return path[:3]
+        case ("quotas", int(), *_):
+            return path[:2]
+        case (str() as section, _, *_) if section in _NAMED:
+            return path[:2]
     return path[:1]
 
 

@@ -1,0 +1,147 @@
+"""What is right but probably not meant is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.config.policies import KEY_A
+from tokenweir.config.advice import advise
+from tokenweir.config.compile import compile_policy
+from tokenweir.config.schema import PolicyFile
+from tokenweir.core.policy import Policy, Secret
+
+KEYS = [{"id": "k", "sha256": KEY_A}]
+PROVIDERS: dict[str, Any] = {
+    "o": {"base_url": "https://a", "dialect": "openai"},
+    "a": {"base_url": "https://b", "dialect": "anthropic"},
+}
+SECRETS = {"o": Secret("sk-1"), "a": Secret("sk-2")}
+
+
+def policy(secrets: dict[str, Secret] = SECRETS, **fields: Any) -> Policy:
+    """Return a policy with *fields*; `quota` is that of its one tenant."""
+    quota = fields.pop("quota", {"concurrency": 1})
+    models = fields.pop("tenant_models", None)
+    tenant = {"keys": KEYS, "quotas": [quota]} | ({"models": models} if models else {})
+    content = {
+        "version": 1,
+        "providers": PROVIDERS,
+        "models": {"gpt-*": {"provider": "o"}, "claude": {"provider": "a"}},
+        "tenants": {"acme": tenant},
+        **fields,
+    }
+    return compile_policy(PolicyFile.model_validate(content), "d", secrets)
+
+
+def test_a_policy_to_be_content_with() -> None:
+    """Nothing is said of it."""
+    assert advise(policy()) == ()
+
+
+def test_providers_without_credential() -> None:
+    """They are sent the app's own key, unless there is only one app, whose key it is."""
+    half = {"o": Secret("sk-1")}
+
+    assert advise(policy(half)) == (
+        (
+            "providers.a: has no credential, so the key that an app sends to Tokenweir "
+            "is passed on to it"
+        ),
+    )
+    assert advise(policy(half), credentials=False) == ()
+    assert advise(policy(half, single_tenant="acme")) == ()
+
+
+def test_tenants() -> None:
+    """Nobody can be a tenant without keys, and nothing limits one without quotas."""
+    tenants = {"a": {"keys": KEYS}, "b": {"quotas": [{"concurrency": 1}]}}
+
+    assert advise(policy(tenants=tenants)) == (
+        "tenants.a: has no quota, so nothing limits it",
+        "tenants.b: has no keys, so nobody can call as it",
+    )
+    assert advise(policy(tenants=tenants, single_tenant="b")) == (
+        "tenants.a: has no quota, so nothing limits it",
+        "single_tenant: no tenant but b is ever used",
+    )
+
+
+def test_shadow_mode() -> None:
+    """A quota that refuses nobody is named, once for all tenants."""
+    shared = {"concurrency": 1, "mode": "shadow", "partition": ["tenant"]}
+    tenants = {"a": {"keys": KEYS}, "b": {"keys": [{"id": "l", "sha256": "b" * 64}]}}
+
+    assert advise(policy(quotas=[shared], tenants=tenants)) == (
+        "quota *.concurrency: is in shadow mode, so it refuses nobody",
+    )
+
+
+@pytest.mark.parametrize(
+    ("quota", "tenant_models", "can_match"),
+    [
+        ({"concurrency": 1}, ["claude"], True),
+        ({"tokens_per_minute": 1}, ["claude"], True),
+        ({"concurrency": 1, "models": ["gpt-*"]}, ["claude"], False),
+        ({"concurrency": 1, "models": ["gpt-4"]}, ["gpt-5"], False),
+        ({"concurrency": 1, "models": ["gpt-4"]}, ["gpt-*"], True),
+        ({"concurrency": 1, "models": ["*"]}, ["gpt-5"], True),
+        ({"concurrency": 1, "routes": ["models"]}, None, True),
+        ({"concurrency": 1, "routes": ["opaque"]}, None, False),
+        ({"requests_per_minute": 1, "routes": ["other", "opaque"]}, None, True),
+        ({"tokens_per_minute": 1, "routes": ["models"]}, None, False),
+        ({"tokens_per_minute": 1, "routes": ["count_tokens"]}, None, False),
+        ({"tokens_per_minute": 1, "routes": ["messages"]}, None, True),
+        ({"tokens_per_minute": 1, "routes": ["messages"]}, ["gpt-5"], False),
+        ({"concurrency": 1, "routes": ["messages"], "models": ["gpt-5"]}, None, False),
+        ({"concurrency": 1, "routes": ["models"], "models": ["gpt-5"]}, None, False),
+        ({"concurrency": 1, "routes": ["models"], "models": ["*"]}, None, True),
+        ({"concurrency": 1, "routes": ["chat_completions"]}, ["gpt-5"], True),
+    ],
+)
+def test_quotas_that_can_never_match(
+    quota: dict[str, Any], tenant_models: list[str] | None, can_match: bool
+) -> None:
+    """A limit on what never comes is told before anybody relies on it."""
+    lines = advise(policy(quota=quota, tenant_models=tenant_models))
+
+    assert all(line.endswith("can never match, so it limits nothing") for line in lines)
+    assert len(lines) == (not can_match)
+
+
+def test_opaque_requests_can_come_if_a_provider_takes_them() -> None:
+    """A quota on that route is only in vain if all providers refuse."""
+    opaque = {"o": {**PROVIDERS["o"], "unknown_paths": "opaque"}, "a": PROVIDERS["a"]}
+    quota = {"concurrency": 1, "routes": ["opaque"]}
+
+    assert advise(policy(quota=quota, providers=opaque)) == ()
+
+
+def test_a_shared_quota_matches_if_it_does_for_one_tenant() -> None:
+    """It is only in vain if it is so for all."""
+    shared = {"concurrency": 1, "partition": ["tenant"], "models": ["claude"]}
+
+    assert advise(policy(quotas=[{**shared, "name": "x"}])) == ()
+    assert advise(
+        policy(quotas=[{**shared, "name": "x"}], tenant_models=["gpt-5"])
+    ) == ("quota *.x: can never match, so it limits nothing",)
+
+
+@pytest.mark.parametrize(
+    ("path", "route"),
+    [("/v1/chat/completions", "chat_completions"), ("/v1/messages", "messages")],
+)
+def test_routes_are_those_of_the_dialects(path: str, route: str) -> None:
+    """The routes on which models are known are the ones that dialects read."""
+    from tokenweir.core.dialects import dialect_of
+
+    dialect = dialect_of(path)
+    assert dialect is not None
+
+    for name in ("openai", "anthropic"):
+        model = {"m": {"provider": name[0]}}
+        quota = {"tokens_per_minute": 1, "routes": [dialect.route]}
+        lines = advise(policy(models=model, quota=quota))
+        assert (lines == ()) is (dialect.name == name)
+    assert dialect.route == route

@@ -1,0 +1,229 @@
+"""Entries become the snapshot that decisions are made from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.config.policies import KEY_A
+from tokenweir.config.compile import compile_policy
+from tokenweir.config.schema import PolicyFile
+from tokenweir.core.policy import (
+    ApiKey,
+    Model,
+    OnLedgerFailure,
+    Policy,
+    Provider,
+    Secret,
+    Tenant,
+    TimeoutClass,
+    UnknownPaths,
+)
+
+SECRET = Secret("sk-1")
+OPEN = OnLedgerFailure.OPEN
+
+
+def compiled(**fields: Any) -> Policy:
+    """Return the snapshot of a file with *fields*."""
+    content = {
+        "version": 1,
+        "providers": {"a": {"base_url": "https://a", "dialect": "openai"}},
+        "models": {"m": {"provider": "a"}},
+        "tenants": {"acme": {}},
+        **fields,
+    }
+    return compile_policy(PolicyFile.model_validate(content), "d1", {"a": SECRET})
+
+
+def test_what_a_file_leaves_out() -> None:
+    """Everything has a default but providers, models and tenants."""
+    assert compiled() == Policy(
+        digest="d1",
+        providers={"a": Provider("a", "openai", "https", "a", 443, credential=SECRET)},
+        models={"m": Model("m", "a")},
+        model_families=(),
+        tenants={"acme": Tenant("acme")},
+        keys={},
+        default_providers={"openai": "a"},
+    )
+
+
+def test_providers() -> None:
+    """Each field of the file has its place; a credential is the provider's own."""
+    provider = {
+        "base_url": "http://h:1/p/v1",
+        "dialect": "anthropic",
+        "ca_file": "/c",
+        "unknown_paths": "opaque",
+    }
+
+    assert compiled(providers={"b": provider}).providers["b"] == Provider(
+        name="b",
+        dialect="anthropic",
+        scheme="http",
+        host="h",
+        port=1,
+        path_prefix="/p",
+        credential=None,
+        ca_file="/c",
+        unknown_paths=UnknownPaths.OPAQUE,
+    )
+
+
+def test_models_and_families() -> None:
+    """A family is found by its beginning, the longest first, an exact name before."""
+    names = ["*", "gpt-4*", "gpt-*", "gpt-4.1", "ab*", "xy*"]
+    policy = compiled(models={name: {"provider": "a"} for name in names})
+
+    assert list(policy.models) == ["gpt-4.1"]
+    assert [model.name for model in policy.model_families] == [
+        "gpt-4*",
+        "gpt-*",
+        "ab*",
+        "xy*",
+        "*",
+    ]
+    for name, found in {
+        "gpt-4.1": "gpt-4.1",
+        "gpt-4o": "gpt-4*",
+        "gpt-5": "gpt-*",
+        "x": "*",
+    }.items():
+        model = policy.model(name)
+        assert model is not None
+        assert model.name == found
+
+
+@pytest.mark.parametrize(
+    ("fields", "reserved"),
+    [
+        ({}, 4096),
+        ({"max_output_tokens": 100}, 100),
+        ({"max_output_tokens": 8000}, 4096),
+        ({"max_output_tokens": 8000, "default_output_tokens": 7000}, 7000),
+    ],
+)
+def test_what_is_reserved_without_a_cap(fields: dict[str, Any], reserved: int) -> None:
+    """Never more than the model can generate."""
+    model = compiled(models={"m": {"provider": "a", **fields}}).models["m"]
+
+    assert model.default_output_tokens == reserved
+
+
+def test_a_model_with_everything() -> None:
+    """Each field of the file has its place."""
+    entry = {
+        "provider": "a",
+        "upstream_model": "u",
+        "max_output_tokens": 9,
+        "default_output_tokens": 8,
+        "tokenizer": "t",
+        "timeout_class": "slow",
+    }
+
+    assert compiled(models={"m": entry}).models["m"] == Model(
+        "m", "a", "u", 9, 8, "t", "slow"
+    )
+
+
+def test_tenants_and_their_keys() -> None:
+    """A key leads to its tenant, by a hash in lower case."""
+    key = {"id": "k", "sha256": KEY_A.upper(), "models": ["m"]}
+    policy = compiled(tenants={"acme": {"keys": [key], "models": ["m", "x*"]}})
+
+    assert policy.keys == {KEY_A: ApiKey("k", "acme", ("m",))}
+    assert policy.tenants["acme"].models == ("m", "x*")
+    assert KEY_A not in repr(policy)
+
+
+def test_every_tenant_has_the_shared_quotas() -> None:
+    """After its own, in the file's order, and as strict as the tenant is."""
+    policy = compiled(
+        tenants={
+            "acme": {"quotas": [{"concurrency": 1}], "on_ledger_failure": "open"},
+            "other": {},
+        },
+        quotas=[
+            {"tokens_per_minute": 5, "partition": ["provider"]},
+            {"concurrency": 2, "partition": ["tenant"], "on_ledger_failure": "closed"},
+        ],
+    )
+    quotas = {
+        name: [(quota.id, quota.on_ledger_failure.value) for quota in tenant.quotas]
+        for name, tenant in policy.tenants.items()
+    }
+
+    assert quotas == {
+        "acme": [
+            ("acme.concurrency", "open"),
+            ("*.tokens_per_minute_by_provider", "open"),
+            ("*.concurrency", "closed"),
+        ],
+        "other": [
+            ("*.tokens_per_minute_by_provider", "closed"),
+            ("*.concurrency", "closed"),
+        ],
+    }
+
+
+def test_the_policys_word_is_the_tenants_default() -> None:
+    """Quota, tenant, policy: the nearest one decides."""
+    policy = compiled(
+        on_ledger_failure="open",
+        tenants={
+            "a": {"quotas": [{"concurrency": 1}]},
+            "b": {"on_ledger_failure": "closed"},
+        },
+    )
+
+    assert policy.tenants["a"].on_ledger_failure is OPEN
+    assert policy.tenants["a"].quotas[0].on_ledger_failure is OPEN
+    assert policy.tenants["b"].on_ledger_failure is OnLedgerFailure.CLOSED
+
+
+def test_default_providers() -> None:
+    """The first of each dialect, unless the file says another."""
+    providers = {
+        name: {"base_url": "https://a", "dialect": dialect}
+        for name, dialect in [("x", "openai"), ("y", "anthropic"), ("z", "openai")]
+    }
+    first = compiled(providers=providers)
+    other = compiled(providers=providers, default_providers={"openai": "z"})
+
+    assert first.default_providers == {"openai": "x", "anthropic": "y"}
+    assert other.default_providers == {"openai": "z", "anthropic": "y"}
+
+
+def test_timeouts() -> None:
+    """`default` is always there, and can be set."""
+    classes = compiled(timeouts={"slow": {"total": "1h"}}).timeout_classes
+    changed = compiled(
+        timeouts={"default": {"idle": "1s"}}, route_timeouts={"other": "default"}
+    )
+
+    assert classes == {
+        "default": TimeoutClass("default", 0, 300_000),
+        "slow": TimeoutClass("slow", 3_600_000, 300_000),
+    }
+    assert changed.timeout_classes == {"default": TimeoutClass("default", 0, 1000)}
+    assert changed.route_timeouts == {"other": "default"}
+
+
+def test_the_rest() -> None:
+    """Each field of the file has its place."""
+    policy = compiled(single_tenant="acme", retries=0, body_limit="1MiB")
+
+    assert policy.single_tenant == "acme"
+    assert policy.retries == 0
+    assert policy.body_limit_bytes == 1_048_576
+
+
+def test_a_snapshot_is_frozen() -> None:
+    """Nothing can be put into it while exchanges read it."""
+    policy = compiled()
+
+    for mapping in (policy.providers, policy.tenants, policy.timeout_classes):
+        with pytest.raises(TypeError):
+            mapping["x"] = None  # type: ignore[index]

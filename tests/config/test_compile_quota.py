@@ -1,0 +1,145 @@
+"""Quotas are compiled, and have ids that outlive a reordering of the file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tokenweir.config.compile_quota import EVERY_TENANT, compile_quota, quota_id
+from tokenweir.config.schema import QuotaEntry
+from tokenweir.core.policy import Axis, OnLedgerFailure, Quota
+
+CLOSED, OPEN = OnLedgerFailure.CLOSED, OnLedgerFailure.OPEN
+
+
+def entry(**fields: Any) -> QuotaEntry:
+    """Return the entry with *fields*."""
+    return QuotaEntry.model_validate(fields)
+
+
+def test_a_quota_with_nothing_but_its_axis() -> None:
+    """One minute's worth at once, for the tenant as a whole, enforced."""
+    assert compile_quota(entry(tokens_per_minute=600), "acme", CLOSED) == Quota(
+        id="acme.tokens_per_minute",
+        axis=Axis.TOKENS,
+        rate=600,
+        capacity=600,
+        partition=("tenant",),
+    )
+
+
+def test_a_quota_with_everything() -> None:
+    """Each field of the file has its place."""
+    quota = compile_quota(
+        entry(
+            requests_per_minute=5,
+            capacity=9,
+            partition=["model", "key"],
+            mode="shadow",
+            models=["gpt-*"],
+            routes=["messages"],
+            on_ledger_failure="open",
+            name="mine",
+        ),
+        "acme",
+        CLOSED,
+    )
+
+    assert quota == Quota(
+        id="acme.mine",
+        axis=Axis.REQUESTS,
+        rate=5,
+        capacity=9,
+        partition=("tenant", "key", "model"),
+        shadow=True,
+        models=("gpt-*",),
+        routes=("messages",),
+        on_ledger_failure=OPEN,
+    )
+
+
+def test_slots_have_no_rate() -> None:
+    """The capacity of a concurrency limit is its number of slots."""
+    quota = compile_quota(entry(concurrency=8), "acme", CLOSED)
+
+    assert (quota.axis, quota.rate, quota.capacity) == (Axis.CONCURRENCY, 0, 8)
+
+
+@pytest.mark.parametrize(
+    ("fields", "axis"),
+    [
+        ({"tokens_per_minute": 1}, Axis.TOKENS),
+        ({"tokens_per_minute": 1, "counts": "total"}, Axis.TOKENS),
+        ({"tokens_per_minute": 1, "counts": "input"}, Axis.INPUT_TOKENS),
+        ({"tokens_per_minute": 1, "counts": "output"}, Axis.OUTPUT_TOKENS),
+        ({"input_tokens_per_minute": 1}, Axis.INPUT_TOKENS),
+        ({"output_tokens_per_minute": 1}, Axis.OUTPUT_TOKENS),
+    ],
+)
+def test_both_ways_to_say_what_counts(fields: dict[str, Any], axis: Axis) -> None:
+    """A kind of token is an axis, however it is written."""
+    quota = compile_quota(entry(**fields), "acme", CLOSED)
+
+    assert (quota.axis, quota.rate, quota.capacity) == (axis, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("scope", "partition", "compiled"),
+    [
+        ("acme", None, ("tenant",)),
+        ("acme", ["tenant"], ("tenant",)),
+        ("acme", ["user"], ("tenant", "user")),
+        ("acme", ["provider", "route"], ("tenant", "route", "provider")),
+        (EVERY_TENANT, ["tenant"], ("tenant",)),
+        (EVERY_TENANT, ["model"], ("model",)),
+        (EVERY_TENANT, ["provider", "model"], ("model", "provider")),
+        (EVERY_TENANT, ["model", "user"], ("tenant", "user", "model")),
+        (EVERY_TENANT, ["key"], ("tenant", "key")),
+    ],
+)
+def test_partitions(
+    scope: str, partition: list[str] | None, compiled: tuple[str, ...]
+) -> None:
+    """No user or key is ever mixed up with another tenant's."""
+    fields = {"concurrency": 1} if partition is None else {"partition": partition}
+    quota = compile_quota(entry(**{"concurrency": 1, **fields}), scope, CLOSED)
+
+    assert quota.partition == compiled
+
+
+@pytest.mark.parametrize(
+    ("scope", "fields", "identity"),
+    [
+        ("acme", {}, "acme.concurrency"),
+        ("acme", {"partition": ["tenant"]}, "acme.concurrency"),
+        ("acme", {"partition": ["key"]}, "acme.concurrency_by_key"),
+        ("acme", {"partition": ["model", "user"]}, "acme.concurrency_by_user_model"),
+        ("acme", {"partition": ["user"], "name": "slow"}, "acme.slow"),
+        (EVERY_TENANT, {"partition": ["tenant"]}, "*.concurrency"),
+        (EVERY_TENANT, {"partition": ["model"]}, "*.concurrency_by_model"),
+        (
+            EVERY_TENANT,
+            {"partition": ["tenant", "model"]},
+            "*.concurrency_by_tenant_model",
+        ),
+    ],
+)
+def test_ids(scope: str, fields: dict[str, Any], identity: str) -> None:
+    """An id says what is limited and whose it is, or what its author says."""
+    quota = entry(concurrency=1, **fields)
+
+    assert quota_id(quota, scope) == identity
+    assert compile_quota(quota, scope, CLOSED).id == identity
+
+
+def test_what_follows_when_the_ledger_is_silent() -> None:
+    """The entry decides; if it does not say, what it is in."""
+    silent, closed = (
+        entry(concurrency=1),
+        entry(concurrency=1, on_ledger_failure="closed"),
+    )
+
+    assert compile_quota(silent, "acme", OPEN).on_ledger_failure is OPEN
+    assert compile_quota(silent, "acme", CLOSED).on_ledger_failure is CLOSED
+    assert compile_quota(closed, "acme", OPEN).on_ledger_failure is CLOSED

@@ -1,0 +1,252 @@
+"""A policy file is read whole, and told whole what is wrong with it."""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+import traceback
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from tests.config.policies import (
+    CANARY,
+    ENV,
+    KEY_A,
+    KEY_B,
+    SMALL,
+    edited,
+    load,
+    problems,
+    write,
+)
+from tests.config.slips import SLIPS
+from tokenweir.config.document import MAX_SOURCE_BYTES
+from tokenweir.config.files import Files
+from tokenweir.config.load import load_policy
+from tokenweir.core.errors import PolicyError
+from tokenweir.core.policy import Axis, Secret
+
+# As in the design, section 8, but for the hash.
+DESIGN = f"""\
+version: 1
+providers:
+  openai:    {{base_url: "https://api.openai.com", dialect: openai, credential: "env:OPENAI_API_KEY"}}
+models:
+  gpt-4o-mini: {{provider: openai, max_output_tokens: 16384}}
+tenants:
+  acme:
+    keys: [{{id: acme-ci, sha256: "{KEY_A}"}}]
+    quotas:
+      - {{requests_per_minute: 600}}
+      - {{tokens_per_minute: 60000, capacity: 60000}}
+      - {{concurrency: 8}}
+"""
+BUDGETS = """\
+      - {budget_usd: 50, per: day, time_zone: Asia/Tokyo, on_exceeded: {downgrade_to: gpt-4o-mini}}
+      - {budget_usd: 1000, per: month, on_exceeded: block}
+"""
+
+
+def test_the_designs_example_loads(tmp_path: pathlib.Path) -> None:
+    """The policy that the design shows is a policy, as it stands."""
+    policy = load(tmp_path, DESIGN)
+
+    quotas = policy.tenants["acme"].quotas
+    assert [(quota.axis, quota.capacity) for quota in quotas] == [
+        (Axis.REQUESTS, 600),
+        (Axis.TOKENS, 60_000),
+        (Axis.CONCURRENCY, 8),
+    ]
+    assert policy.providers["openai"].credential == Secret(CANARY)
+    assert policy.digest == hashlib.sha256(DESIGN.encode()).hexdigest()[:12]
+
+
+def test_a_budget_is_refused_by_name(tmp_path: pathlib.Path) -> None:
+    """A limit that is not enforced is not accepted in silence."""
+    text = "money budgets are not enforced by this version: remove it"
+
+    assert problems(tmp_path, DESIGN + BUDGETS) == [
+        f"tenants.acme.quotas.3.budget_usd: {text} (line 13)",
+        f"tenants.acme.quotas.4.budget_usd: {text} (line 14)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        (
+            "budget_tokens: 5, per: day",
+            "budget_tokens: token budgets are not enforced by this version: remove it",
+        ),
+        (
+            "concurrency: 5, on_exceeded: block",
+            (
+                "on_exceeded: belongs to a budget, and budgets are not enforced by this "
+                "version: remove it"
+            ),
+        ),
+    ],
+)
+def test_parts_of_budgets_are_refused_too(
+    tmp_path: pathlib.Path, field: str, text: str
+) -> None:
+    """Token budgets are named as such, and so is what only a budget can have."""
+    policy = edited("requests_per_minute: 600", field)
+
+    assert problems(tmp_path, policy) == [f"tenants.acme.quotas.0.{text} (line 13)"]
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), SLIPS)
+def test_each_slip_has_its_line(
+    tmp_path: pathlib.Path, old: str, new: str, expected: str
+) -> None:
+    """A slip is told by its path, what to do, and its line; nothing else is."""
+    assert problems(tmp_path, edited(old, new)) == expected.splitlines()
+
+
+@pytest.mark.parametrize("section", ["providers", "models", "tenants"])
+def test_what_a_policy_needs(tmp_path: pathlib.Path, section: str) -> None:
+    """A section that is not there is told; what refers to it is not wrong too."""
+    content = yaml.safe_load(SMALL)
+    del content[section]
+    absent = problems(tmp_path, yaml.safe_dump(content))
+    content[section] = {}
+    empty = problems(tmp_path, yaml.safe_dump(content))
+    content[section] = 5
+    number = problems(tmp_path, yaml.safe_dump(content))
+
+    assert absent == [f"{section}: is missing"]
+    assert empty[-1].startswith(f"{section}: must have at least one entry (line ")
+    assert len(number) == 1
+    assert number[0].startswith(f"{section}: must be a mapping (line ")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "policy: is empty"),
+        ("# nothing but a comment\n", "policy: is empty"),
+        ("---\n...\n", "policy: is empty"),
+        ("- version: 1\n", "policy: must be a mapping"),
+        ("version\n", "policy: must be a mapping"),
+        ("version: 1\n---\nversion: 1\n", "line 2, column 1: begins a second document; a policy is one"),
+        ("version: 1\n  models: 2\n", "line 2, column 9: mapping values are not allowed in this context"),
+        ("a: \tb\n\tc: d\n", "line 2, column 1: found a tab character that violates indentation"),
+    ],
+)  # fmt: skip
+def test_what_is_no_policy_at_all(
+    tmp_path: pathlib.Path, text: str, expected: str
+) -> None:
+    """A file that holds no mapping is told so; bad YAML has line and column."""
+    assert problems(tmp_path, text) == [expected]
+
+
+def test_unreadable_files(tmp_path: pathlib.Path) -> None:
+    """A file that is absent, a folder, or too large is a problem, not a crash."""
+    large = write(tmp_path, "#" * (MAX_SOURCE_BYTES + 1))
+
+    for path, expected in (
+        (tmp_path / "absent", "policy: can't be read: no such file or directory"),
+        (tmp_path, "policy: is not a regular file"),
+        (large, "policy: is larger than 4194304 bytes"),
+    ):
+        with pytest.raises(PolicyError) as caught:
+            load_policy(path, ENV)
+        assert caught.value.problems == (expected,)
+
+
+def test_all_problems_are_told_at_once(tmp_path: pathlib.Path) -> None:
+    """Wrong values, wrong references and absent secrets come together, in order."""
+    text = f"""\
+version: 1
+retries: 99
+providers:
+  openai: {{base_url: "https://api.openai.com", dialect: openai, credential: "env:A"}}
+  broken: {{base_url: "ftp://", dialect: openai, credential: "env:B"}}
+models:
+  one: {{provider: broken}}
+  two: {{provider: nobody}}
+  three: {{}}
+tenants:
+  acme:
+    on_ledger_failure: ajar
+    keys:
+      - {{id: a}}
+      - {{id: b, sha256: "{KEY_A}"}}
+      - {{id: b, sha256: "{KEY_B}"}}
+    quotas:
+      - {{concurrency: zero}}
+      - {{concurrency: 1, models: [three]}}
+      - {{requests_per_minute: 1, models: [four]}}
+"""
+
+    assert problems(tmp_path, text) == [
+        "retries: must be at most 10 (line 2)",
+        "providers.openai.credential: environment variable A is not set (line 4)",
+        "providers.broken.base_url: must begin with https:// or http:// (line 5)",
+        "models.two.provider: is not among `providers` (line 8)",
+        "models.three.provider: is missing (line 9)",
+        "tenants.acme.on_ledger_failure: must be 'closed' or 'open' (line 12)",
+        "tenants.acme.keys.0.sha256: is missing (line 14)",
+        "tenants.acme.keys.2.id: is the id of another key too, of tenant acme (line 16)",
+        "tenants.acme.quotas.0.concurrency: must be a whole number (line 18)",
+        "tenants.acme.quotas.2.models.0: matches no model of this policy (line 20)",
+    ]
+
+
+def test_secrets_stay_unknown_if_asked(tmp_path: pathlib.Path) -> None:
+    """Without credentials, nothing outside of the file is looked at."""
+    text = edited("dialect: anthropic", "dialect: anthropic, ca_file: /no/such")
+    files = Files()
+
+    policy = load_policy(write(tmp_path, text), {}, files=files, credentials=False)
+
+    assert policy.providers["openai"].credential is None
+    assert policy.providers["claude"].ca_file == "/no/such"
+    assert list(files.seen) == [tmp_path / "policy.yaml"]
+
+
+def test_a_byte_order_mark_is_no_problem(tmp_path: pathlib.Path) -> None:
+    """Editors on Windows put one in front of the text."""
+    assert load(tmp_path, "\ufeff" + SMALL).providers.keys() == {"openai", "claude"}
+
+
+def test_a_credential_shows_nowhere(tmp_path: pathlib.Path) -> None:
+    """The policy has the credential, and its repr has not."""
+    policy = load(tmp_path)
+
+    assert policy.providers["openai"].credential == Secret(CANARY)
+    assert CANARY not in repr(policy)
+
+
+def leaves(
+    value: object, path: tuple[str | int, ...] = ()
+) -> Iterator[tuple[str | int, ...]]:
+    """Yield the path of every scalar in *value*."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from leaves(part, (*path, key))
+    elif isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from leaves(part, (*path, index))
+    else:
+        yield path
+
+
+@pytest.mark.parametrize("path", list(leaves(yaml.safe_load(SMALL))), ids=str)
+def test_a_secret_in_the_wrong_place_is_not_repeated(
+    tmp_path: pathlib.Path, path: tuple[str | int, ...]
+) -> None:
+    """Whichever value a secret was pasted into, no problem or traceback shows it."""
+    content = yaml.safe_load(SMALL)
+    place = content
+    for part in path[:-1]:
+        place = place[part]
+    place[path[-1]] = CANARY
+    content["retries"] = 99
+    with pytest.raises(PolicyError) as caught:
+        load(tmp_path, yaml.safe_dump(content))
+
+    assert CANARY not in "".join(traceback.format_exception(caught.value))

@@ -1,0 +1,30 @@
+"""Two patterns overlap exactly if some name is meant by both."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokenweir.config.name_pattern import any_overlap, overlap
+from tokenweir.core.policy import matches
+
+NAMES = st.text("ab", max_size=3)
+PATTERNS = st.builds(lambda name, star: name + star, NAMES, st.sampled_from(["", "*"]))
+
+
+@given(PATTERNS, PATTERNS)
+def test_overlap_is_what_some_name_proves(one: str, other: str) -> None:
+    """It agrees with matching every name that could make a difference."""
+    # Of two patterns that overlap, the longer one's text is meant by both.
+    names = [one.removesuffix("*"), other.removesuffix("*")]
+    proven = any(matches(name, (one,)) and matches(name, (other,)) for name in names)
+
+    assert overlap(one, other) is proven
+    assert overlap(other, one) is proven
+
+
+def test_any() -> None:
+    """One pair is enough, and of nothing there is none."""
+    assert any_overlap(["x", "gpt-*"], iter(["y", "gpt-4o"]))
+    assert not any_overlap(["x", "gpt-*"], iter(["y", "claude-*"]))
+    assert not any_overlap([], ["x"])

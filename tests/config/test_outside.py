@@ -1,0 +1,58 @@
+"""Credentials and certificates are looked up for all providers."""
+
+from __future__ import annotations
+
+import pathlib
+
+from tests.config.policies import CANARY
+from tokenweir.config.files import Files
+from tokenweir.config.outside import MAX_CA_FILE_BYTES, look_up
+from tokenweir.config.schema import PolicyFile
+from tokenweir.core.policy import Secret
+
+
+def policy_file(**fields: str) -> PolicyFile:
+    """Return a file with two providers, the second with *fields*."""
+    provider = {"base_url": "https://a", "dialect": "openai"}
+    providers = {"plain": provider, "other": {**provider, **fields}}
+    return PolicyFile.model_validate(
+        {"version": 1, "providers": providers, "models": {}, "tenants": {}}
+    )
+
+
+def test_credentials_are_by_provider() -> None:
+    """A provider that names none has none."""
+    found = look_up(policy_file(credential="env:A"), {"A": CANARY}, Files())
+
+    assert found.credentials == {"other": Secret(CANARY)}
+    assert found.problems == []
+
+
+def test_certificates_are_looked_at(tmp_path: pathlib.Path) -> None:
+    """Envoy would refuse all of its configuration for a file that is none."""
+    good, bad = tmp_path / "good.pem", tmp_path / "bad.pem"
+    large = tmp_path / "large.pem"
+    good.write_text("-----BEGIN CERTIFICATE-----\n")
+    bad.write_text("-----BEGIN PRIVATE KEY-----\n")
+    large.write_bytes(b"-" * (MAX_CA_FILE_BYTES + 1))
+    files = Files()
+
+    assert look_up(policy_file(ca_file=str(good)), {}, files).problems == []
+    assert list(files.seen) == [good]
+    for path, text in (
+        (bad, "holds no PEM certificate"),
+        (large, "is larger than 4194304 bytes"),
+        (tmp_path / "absent", "can't be read: no such file or directory"),
+    ):
+        found = look_up(policy_file(ca_file=str(path)), {}, files)
+        assert list(map(str, found.problems)) == [f"providers.other.ca_file: {text}"]
+
+
+def test_everything_is_looked_up() -> None:
+    """One problem does not keep the next from being found."""
+    file = policy_file(credential="env:A", ca_file="/no/such")
+
+    assert [problem.path[-1] for problem in look_up(file, {}, Files()).problems] == [
+        "credential",
+        "ca_file",
+    ]

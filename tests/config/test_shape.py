@@ -1,0 +1,50 @@
+"""The schema's fields are found by their place."""
+
+from __future__ import annotations
+
+import pytest
+
+from tokenweir.config.problem import Path
+from tokenweir.config.schema import (
+    Entry,
+    KeyEntry,
+    ModelEntry,
+    PolicyFile,
+    QuotaEntry,
+    TimeoutEntry,
+)
+from tokenweir.config.shape import all_fields, fields_at
+
+
+@pytest.mark.parametrize(
+    ("path", "entry"),
+    [
+        ((), PolicyFile),
+        (("models", "gpt-4.1"), ModelEntry),
+        (("timeouts", "slow"), TimeoutEntry),
+        (("quotas", 3), QuotaEntry),
+        (("tenants", "acme", "keys", 0), KeyEntry),
+        (("tenants", "acme", "quotas", 12), QuotaEntry),
+    ],
+)
+def test_entries(path: Path, entry: type[Entry]) -> None:
+    """Names and indexes may be anything."""
+    assert fields_at(path) == entry.model_fields
+
+
+@pytest.mark.parametrize(
+    "path", [("tenants",), ("models", "a", "b"), ("x",), ("tenants", "a", "keys")]
+)
+def test_other_places(path: Path) -> None:
+    """What is no entry has no fields."""
+    assert fields_at(path) == {}
+
+
+def test_all_fields() -> None:
+    """Each is there once, with stars for names and indexes."""
+    places = [place for place, _ in all_fields()]
+
+    assert len(places) == len(set(places))
+    assert places[0] == ("version",)
+    assert ("tenants", "*", "quotas", "*", "capacity") in places
+    assert ("providers", "*", "base_url") in places
