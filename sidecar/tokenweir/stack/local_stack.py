@@ -1,0 +1,171 @@
+"""
+A stack from its start to its end.
+
+SIGINT, SIGTERM and SIGHUP end it in order; a second one ends it at once. So does a
+child that can't be kept alive, and a terminal that has gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tokenweir.config.load import load_policy
+from tokenweir.core.policy import Policy
+from tokenweir.envoyconf.bootstrap import render, to_yaml
+from tokenweir.stack.blueprint import Blueprint
+from tokenweir.stack.demo import demo_policy
+from tokenweir.stack.exchange_line import readable
+from tokenweir.stack.folder import StateFolder
+from tokenweir.stack.log_file import LogFile
+from tokenweir.stack.ports import free_port, require_ports
+from tokenweir.stack.programs import find_programs
+from tokenweir.stack.settings import StackSettings
+from tokenweir.stack.supervisor import Supervisor
+from tokenweir.stack.terminal import Style, Terminal
+from tokenweir.stack.welcome import Welcome
+
+FOLLOW_SECONDS = 0.1
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStack:
+    """
+    Attributes:
+        settings: What the user asked for.
+        env: The user's environment.
+        terminal: Where to tell what happens.
+        command: How to call `tokenweir` in another terminal.
+    """
+
+    settings: StackSettings
+    env: Mapping[str, str]
+    terminal: Terminal
+    command: str = "tokenweir"
+
+    def run(self) -> None:
+        """
+        Run until a signal ends it.
+
+        Raises:
+            StackError: It can't be run, or could not be kept running.
+            PolicyError: Of the policy.
+            OSError: The logs' folder can't be made.
+        """
+        asyncio.run(self._run())
+
+    async def _run(self) -> None:
+        # First of all: from here on a signal leaves nothing behind.
+        stop, hurry = asyncio.Event(), asyncio.Event()
+        _on_signals(stop, hurry)
+        programs = find_programs(self.settings)
+        require_ports(self._ports())
+        with StateFolder(self.settings.log_dir) as folder:
+            mock_port = free_port() if self.settings.policy is None else None
+            blueprint = Blueprint(
+                self.settings,
+                programs,
+                folder,
+                self._policy_file(folder, mock_port),
+                self.env,
+                mock_port,
+            )
+            await self._supervise(blueprint, stop, hurry)
+
+    def _ports(self) -> dict[int, str]:
+        ports = dict.fromkeys(self.settings.admin_ports, "--admin-port")
+        return {**ports, self.settings.port: "--port"}
+
+    def _policy_file(self, folder: StateFolder, mock_port: int | None) -> Path:
+        if self.settings.policy is not None:
+            return self.settings.policy.absolute()
+        assert mock_port is not None
+        folder.policy.write_text(demo_policy(mock_port))
+        return folder.policy
+
+    async def _supervise(
+        self, blueprint: Blueprint, stop: asyncio.Event, hurry: asyncio.Event
+    ) -> None:
+        policy = load_policy(blueprint.policy, self.env)
+        configuration = render(policy, blueprint.envoy_settings())
+        blueprint.folder.envoy_config.write_text(to_yaml(configuration))
+        supervisor = Supervisor(blueprint.tiers(), self._report, hurry)
+        logs = [child.log for child in supervisor.children]
+        logs.append(LogFile(blueprint.access_log))
+        try:
+            await _until(stop, self._live(supervisor, logs, blueprint, policy))
+        finally:
+            if stop.is_set():
+                self.terminal.say("\nStopping. Ctrl-C again: at once.", Style.NOTE)
+            await supervisor.stop()
+            self._tell_new(logs)
+        self.terminal.say("Stopped.", Style.NOTE)
+
+    async def _live(
+        self,
+        supervisor: Supervisor,
+        logs: Sequence[LogFile],
+        blueprint: Blueprint,
+        policy: Policy,
+    ) -> None:
+        """Return once the terminal has gone. Raises: ChildFailedError."""
+        names = ", ".join(child.spec.name for child in supervisor.children)
+        self.terminal.say(f"Starting {names} …", Style.NOTE)
+        await supervisor.start()
+        self.terminal.say(Welcome(blueprint, policy, self.command).text())
+        self.terminal.say("\nEach exchange, as it ends. Ctrl-C stops all.", Style.TITLE)
+        await _first(supervisor.watch(), self._follow(logs))
+
+    async def _follow(self, logs: Sequence[LogFile]) -> None:
+        while not self.terminal.gone:
+            self._tell_new(logs)
+            await asyncio.sleep(FOLLOW_SECONDS)
+
+    def _tell_new(self, logs: Sequence[LogFile]) -> None:
+        for log in logs:
+            # Envoy's, the mock's and the ledger's are read only to be kept short.
+            for line in log.new_lines():
+                if (told := readable(line)) is not None:
+                    self.terminal.say(*told)
+
+    def _report(self, text: str) -> None:
+        self.terminal.say(text, Style.ERROR)
+
+
+async def _until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> None:
+    """Run *work* until it ends or *stop* is set. Raises: what it raises."""
+
+    async def stopped() -> None:
+        await stop.wait()
+
+    await _first(work, stopped())
+
+
+async def _first(*works: Coroutine[None, None, None]) -> None:
+    """Return when the first of *works* has ended. Raises: what that one raises."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _on_signals(stop: asyncio.Event, hurry: asyncio.Event) -> None:
+    def handle() -> None:
+        if stop.is_set():
+            hurry.set()
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        # nohup, and shells for what they run in the background, mean it so.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, handle)
