@@ -1,0 +1,48 @@
+"""Tables for terminals: names to the left, figures to the right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+MAX_NAME = 48
+GAP = "  "
+BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
+
+Cell = str | int
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[Cell]], *, bold: bool) -> str:
+    """
+    Return *rows* under *head* as lines of text.
+
+    Numbers get thousands separators. Names are cut to `MAX_NAME` and lose control
+    characters: a client chose some of them, and a terminal obeys what it prints.
+
+    Args:
+        head: Names of the columns.
+        rows: Each as long as *head*; a column is of names or of numbers.
+        bold: Set the head off, by an escape sequence.
+    """
+    texts = [[shown(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(head, *texts, strict=True)]
+    numeric = (
+        [isinstance(cell, int) for cell in rows[0]] if rows else [False] * len(head)
+    )
+
+    def line(cells: Sequence[str]) -> str:
+        padded = (
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(cells, widths, numeric, strict=True)
+        )
+        return GAP.join(padded).rstrip()
+
+    first = line(head)
+    return "\n".join([f"{BOLD}{first}{PLAIN}" if bold else first, *map(line, texts)])
+
+
+def shown(cell: Cell) -> str:
+    """Return *cell* as it is printed."""
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    name = "".join(c for c in cell if c.isprintable())
+    return name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…"

@@ -1,0 +1,253 @@
+"""`tokenweir usage`: what was used, by whom."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tokenweir.cli import EXIT_FINE, EXIT_PROBLEMS, EXIT_USAGE, Subparsers
+from tokenweir.cli.table import Cell, table
+from tokenweir.core.usage import TokenUsage
+
+LEDGER_VARIABLE = "TOKENWEIR_LEDGER_URL"
+GROUPS = ("tenant", "key", "model")
+COLUMNS = ("exchanges", "input", "cached", "output", "total", "lost")
+HOURS_A_DAY = 24
+MAX_HOURS = 10_000  # the ledger keeps them for 13 months
+
+_HELP = "what was used today, by tenant, key and model"
+_DESCRIPTION = """\
+Print what was used today (UTC), by tenant, key and model, from the ledger's hourly
+sums. Input includes the cached part. Lost are exchanges that nobody settled, because
+their processor died: they are charged as far as it was known. An exchange belongs to
+the hour in which it began; one that still runs is not in the sums.
+"""
+
+Sums = Mapping[tuple[str, ...], Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A range of hours since 1970 (UTC), *last* included."""
+
+    first: int
+    last: int
+
+    @property
+    def begin(self) -> str:
+        """When it begins, in RFC 3339."""
+        return _moment(self.first)
+
+    @property
+    def end(self) -> str:
+        """When it ends, in RFC 3339."""
+        return _moment(self.last + 1)
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the subcommand."""
+    parser = subparsers.add_parser("usage", help=_HELP, description=_DESCRIPTION)
+    parser.add_argument(
+        "--ledger",
+        metavar="URL",
+        help="redis://, rediss:// or unix:// URL, or env:NAME of a variable with one "
+        f"(default: env:{LEDGER_VARIABLE}, else that of a running `tokenweir up`)",
+    )
+    parser.add_argument(
+        "--by",
+        type=_groups,
+        default=GROUPS,
+        metavar="LIST",
+        help="what sums are kept apart by, out of tenant,key,model (default: all)",
+    )
+    span = parser.add_mutually_exclusive_group()
+    span.add_argument(
+        "--today", action="store_true", help="since midnight UTC (the default)"
+    )
+    span.add_argument(
+        "--hours", type=_hours, metavar="N", help="the last N hours, this one included"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, every figure")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the sums."""
+    from tokenweir.core.errors import LedgerUnavailableError  # noqa: PLC0415 -- slow
+
+    try:
+        url = _ledger_url(arguments.ledger)
+        span = _span(time.time(), arguments.hours)
+        sums = asyncio.run(_read(url, span, arguments.by))
+    except LedgerUnavailableError:
+        # Not its text: it may hold the URL, and the URL a password.
+        print("usage: the ledger gave no answer. Is it running?", file=sys.stderr)
+        return EXIT_PROBLEMS
+    except ValueError as error:
+        print(f"usage: --ledger: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    if arguments.json:
+        print(json.dumps(_document(span, arguments.by, sums), indent=2))
+    elif sums:
+        print(_report(arguments.by, sums, bold=_is_terminal()))
+    else:
+        print(f"Nothing was used from {span.begin} on, as far as this ledger knows.")
+    return EXIT_FINE
+
+
+async def _read(url: str, span: Span, by: Sequence[str]) -> Sums:
+    from tokenweir.ledger.redis import RedisStore  # noqa: PLC0415 -- slow
+    from tokenweir.ledger.usage import GroupBy, usage  # noqa: PLC0415 -- slow
+    from tokenweir.telemetry.fanout import Fanout  # noqa: PLC0415 -- slow
+
+    try:
+        store = RedisStore(url, Fanout(()))
+    except ValueError:
+        raise ValueError("must be a redis://, rediss:// or unix:// URL") from None
+    try:
+        groups = [GroupBy[name.upper()] for name in by]
+        return await usage(store, span.first, span.last, groups)
+    finally:
+        await store.close()
+
+
+# === what is printed ==============================================================
+
+
+def _report(by: Sequence[str], sums: Sums, *, bold: bool) -> str:
+    rows: list[list[Cell]] = [
+        [*group, *_cells(figures)] for group, figures in _sorted(sums)
+    ]
+    if len(rows) > 1:
+        figures = zip(*(row[len(by) :] for row in rows), strict=True)
+        totals = [sum(map(int, column)) for column in figures]
+        rows.append(["total", *[""] * (len(by) - 1), *totals])
+    return table([*by, *COLUMNS], rows, bold=bold)
+
+
+def _cells(figures: Mapping[str, int]) -> list[int]:
+    used = _usage(figures)
+    return [
+        figures.get("exchanges", 0),
+        used.total_input_tokens,
+        used.cached_input_tokens,
+        used.total_output_tokens,
+        used.total_tokens,
+        figures.get("outcome_lost", 0),
+    ]
+
+
+def _document(span: Span, by: Sequence[str], sums: Sums) -> Mapping[str, object]:
+    return {
+        "from": span.begin,
+        "until": span.end,
+        "by": list(by),
+        "rows": [
+            {**dict(zip(by, group, strict=True)), **_figures(figures)}
+            for group, figures in _sorted(sums)
+        ],
+    }
+
+
+def _figures(figures: Mapping[str, int]) -> Mapping[str, int]:
+    """Return all figures, those that are 0 too, and the sums over the classes."""
+    used = _usage(figures)
+    known = {"exchanges": 0, "requests": 0, **asdict(used), "outcome_lost": 0}
+    return {
+        **known,
+        **figures,
+        "total_input_tokens": used.total_input_tokens,
+        "total_output_tokens": used.total_output_tokens,
+        "total_tokens": used.total_tokens,
+    }
+
+
+def _usage(figures: Mapping[str, int]) -> TokenUsage:
+    return TokenUsage(**{name: figures.get(name, 0) for name in asdict(TokenUsage())})
+
+
+def _sorted(sums: Sums) -> list[tuple[tuple[str, ...], Mapping[str, int]]]:
+    """Return the groups, who used most first."""
+    return sorted(
+        sums.items(), key=lambda item: (-_usage(item[1]).total_tokens, item[0])
+    )
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ
+
+
+# === what is asked for ============================================================
+
+
+def _ledger_url(given: str | None) -> str:
+    """Return the URL that *given* says. Raises: ValueError, if there is none."""
+    if given is not None and not given.startswith("env:"):
+        return given
+    variable = given.removeprefix("env:") if given is not None else LEDGER_VARIABLE
+    url = os.environ.get(variable)
+    if url:
+        return url
+    if given is not None:
+        raise ValueError(f"the variable {variable} is empty")
+    return _running_stack()
+
+
+def _running_stack() -> str:
+    """Return the URL of the ledger that `tokenweir up` has embedded."""
+    from tokenweir.stack.folder import PREFIX, SHORT_PARENT  # noqa: PLC0415 -- slow
+
+    found = {
+        path
+        for parent in (tempfile.gettempdir(), SHORT_PARENT)
+        for path in Path(parent).glob(f"{PREFIX}*/ledger.sock")
+        if _accepts(path)
+    }
+    if len(found) > 1:
+        raise ValueError("more than one `tokenweir up` is running here: say which")
+    if not found:
+        raise ValueError(
+            f"say where the ledger is, here or in {LEDGER_VARIABLE}: "
+            "no `tokenweir up` with a ledger of its own is running here"
+        )
+    return f"unix://{found.pop()}"
+
+
+def _accepts(path: Path) -> bool:
+    """Tell if somebody listens: a stack that was killed leaves its socket behind."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(path)) == 0
+
+
+def _span(now_s: float, hours: int | None) -> Span:
+    last = int(now_s // 3_600)
+    if hours is None:
+        return Span(last - last % HOURS_A_DAY, last)
+    return Span(last - hours + 1, last)
+
+
+def _groups(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not set(names) <= set(GROUPS) or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"must be a list out of {','.join(GROUPS)}")
+    return names
+
+
+def _hours(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_HOURS:
+        raise argparse.ArgumentTypeError(f"must be from 1 to {MAX_HOURS:,} hours")
+    return int(text)
+
+
+def _moment(hour: int) -> str:
+    return datetime.fromtimestamp(hour * 3_600, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

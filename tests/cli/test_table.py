@@ -1,0 +1,42 @@
+import pytest
+
+from tokenweir.cli.table import shown, table
+
+
+def test_table() -> None:
+    """Names stand to the left, figures to the right, with thousands separators."""
+    text = table(
+        ["tenant", "total"], [["acme", 1_234_567], ["a-longer-name", 5]], bold=False
+    )
+
+    assert text == (
+        "tenant             total\nacme           1,234,567\na-longer-name          5"
+    )
+
+
+def test_bold_head() -> None:
+    """On a terminal the head is set off; the figures stay plain."""
+    first, second = table(["tenant"], [["acme"]], bold=True).splitlines()
+
+    assert first == "\x1b[1mtenant\x1b[0m"
+    assert second == "acme"
+
+
+def test_no_rows() -> None:
+    """Without rows there is the head."""
+    assert table(["tenant", "total"], [], bold=False) == "tenant  total"
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        (0, "0"),
+        (-1_500, "-1,500"),
+        ("gpt-4o", "gpt-4o"),
+        ("\x1b[31mred\x1b[0m\r\n\u202egpt", "[31mred[0mgpt"),
+        ("x" * 49, "x" * 47 + "…"),
+    ],
+)
+def test_shown(cell: str | int, text: str) -> None:
+    """A name that a client chose can't command the terminal, nor fill it."""
+    assert shown(cell) == text
