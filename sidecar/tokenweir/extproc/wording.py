@@ -26,7 +26,7 @@ UNITS = {
     Axis.TOKENS: "tokens",
     Axis.INPUT_TOKENS: "input tokens",
     Axis.OUTPUT_TOKENS: "output tokens",
-    Axis.CONCURRENCY: "requests in flight",
+    Axis.CONCURRENCY: "slots",
 }
 # A reservation is the worst case, which surprises whoever looks at real usage.
 REMEDIES = {
@@ -88,7 +88,7 @@ def exhausted(rejection: QuotaExhausted) -> str:
 
 def _amounts(failure: QuotaFailure) -> str:
     return (
-        f"this request needs {failure.requested:,} {UNITS[failure.axis]}, and of the "
+        f"this request needs {_needed(failure)}, and of the "
         f"{failure.capacity:,} of {_quota(failure)}, {failure.used:,} are used and "
         f"{failure.reserved:,} are held by requests in flight. "
         f"Retry in {seconds(failure.wait_ms)}, or {REMEDIES[failure.axis]}."
@@ -101,6 +101,15 @@ def _slots(failure: QuotaFailure) -> str:
         f"that {_quota(failure)} allows at once are in flight. "
         f"Retry when one of them ends, in about {seconds(failure.wait_ms)}, "
         f"or {REMEDIES[failure.axis]}."
+    )
+
+
+def _needed(failure: QuotaFailure | Unsatisfiable) -> str:
+    units = UNITS[failure.axis]
+    return (
+        f"{failure.requested:,} {units}"
+        if failure.requested != 1
+        else f"1 {units[:-1]}"
     )
 
 
@@ -117,7 +126,7 @@ def _names(failures: list[QuotaFailure]) -> str:
 def unsatisfiable(rejection: Unsatisfiable) -> str:
     """Return why no wait can help, and what can."""
     return (
-        f"This request needs {rejection.requested:,} {UNITS[rejection.axis]}, but "
+        f"This request needs {_needed(rejection)}, but "
         f"{_quota(rejection)} never holds more than {rejection.capacity:,}: waiting "
         f"can't help. To make it fit, shorten the prompt or lower max_tokens, or have "
         f"the quota's capacity raised."
