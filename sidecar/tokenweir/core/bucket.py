@@ -26,7 +26,7 @@ may be forgotten at any time; and a full one stays full when its capacity grows.
 Beside the level goes *reserved*: what of it exchanges in flight have taken. It
 decides nothing; it tells a refused caller apart "spent" from "may come back".
 
-WARNING: `ledger/lua/bucket.lua` is this module's twin. Change both, and run
+WARNING: `ledger/lua/levels.lua` is this module's twin. Change both, and run
 `tests/ledger/test_parity.py`.
 """
 

@@ -10,7 +10,7 @@ The ledger adds two fields, since only it knows them: `reserved_at_ms`, by its o
 clock, and `correction`: ``"1"`` if this record replaces the one that was written
 before under the same hold id.
 
-WARNING: `ledger/lua/record.lua` writes the record of a lost exchange too. Change
+WARNING: `ledger/lua/holding.lua` writes the record of a lost exchange too. Change
 both, and run `tests/ledger/test_parity.py`.
 """
 
@@ -27,24 +27,39 @@ HOUR_MS = 3_600_000
 # Stands between the names in a rollup's field. No name contains a control character;
 # should one do so all the same, it is written as a blank.
 SEPARATOR = "\x1f"
+# What is known from the beginning, in the order in which records have it.
+LABELS = (
+    "hold",
+    "tenant",
+    "key",
+    "user",
+    "route",
+    "model",
+    "provider",
+    "request_id",
+    "policy",
+)
 CLASSES = tuple(field.name for field in fields(TokenUsage))
 
 
 def labels_of(hold: Hold) -> dict[str, str]:
     """Return what is known of an exchange from its beginning."""
     subject = hold.subject
-    labels = {
-        "hold": hold.id,
-        "tenant": subject.tenant,
-        "key": subject.key_id,
-        "user": subject.user,
-        "route": subject.route,
-        "model": subject.model,
-        "provider": subject.provider,
-        "request_id": subject.request_id,
-        "policy": subject.policy,
+    values = (
+        hold.id,
+        subject.tenant,
+        subject.key_id,
+        subject.user,
+        subject.route,
+        subject.model,
+        subject.provider,
+        subject.request_id,
+        subject.policy,
+    )
+    return {
+        name: value.replace(SEPARATOR, " ")
+        for name, value in zip(LABELS, values, strict=True)
     }
-    return {name: value.replace(SEPARATOR, " ") for name, value in labels.items()}
 
 
 def record_of(hold: Hold, settlement: Settlement) -> dict[str, str]:

@@ -9,7 +9,7 @@ told is an estimate: the median duration of the exchanges before, divided by the
 number of slots. The median is a frugal one: a single number that moves towards
 each new duration by an eighth of itself. It forgets, and needs no history.
 
-WARNING: `ledger/lua/slots.lua` is this module's twin. Change both, and run
+WARNING: `ledger/lua/levels.lua` is this module's twin. Change both, and run
 `tests/ledger/test_parity.py`.
 """
 
@@ -34,6 +34,10 @@ class Slots:
 
     until_ms: dict[str, int] = field(default_factory=dict)
     median_ms: int | None = None
+
+    def __bool__(self) -> bool:
+        """Tell if there is anything to keep."""
+        return bool(self.until_ms) or self.median_ms is not None
 
     def prune(self, now_ms: int) -> int:
         """Drop the slots that expired, and return how many are left."""

@@ -157,7 +157,9 @@ class Tag:
             self.levels.move(share.hold_id, before, account.amounts, None, now_ms)
             self._learn(before, account)
         self._record(before, account.record, account.increments)
-        tombstone = Holding(State.SETTLED, amounts=account.amounts)
+        tombstone = Holding(
+            State.SETTLED, started_ms=before.started_ms, amounts=account.amounts
+        )
         self._bury(share.hold_id, tombstone, now_ms)
         return None if known is None else known.state
 

@@ -1,0 +1,66 @@
+"""
+The ledger's keys in Redis.
+
+    {tw:017}:e              epoch of the tag, in ms
+    {tw:017}:b:<limit>      bucket: "level as_of reserved rate capacity"
+    {tw:017}:s:<limit>      slots: sorted set of hold ids by expiry, in ms
+    {tw:017}:d:<limit>      median time that a slot was held, in ms
+    {tw:017}:h:<hold id>    hold or tombstone: hash
+    {tw:017}:x              holds: sorted set of ids by expiry, in ms
+    {tw:017}:r              output rates by model: hash
+    {tw:017}:u              usage records: stream
+    {tw:017}:a              hours that have rollups: sorted set
+    {tw:017}:a:<hour>       rollups of an hour: hash
+    {tw:sweeper}:lease      which processor sweeps
+
+What is in braces is the Cluster hash tag: a call touches keys of one tag only. The
+Redis user of a processor needs `~{tw:*` and nothing else.
+"""
+
+from __future__ import annotations
+
+SWEEPER_LEASE = "{tw:sweeper}:lease"
+
+# How long keys are kept after they were last written. None is kept for ever.
+DAY_MS = 86_400_000
+# Beyond the time until full: a bucket that is only just full is soon used again.
+BUCKET_GRACE_MS = 60_000
+# Holds that nobody reaps because nobody runs: a day, then the levels are full anyway.
+HOLD_KEPT_MS = DAY_MS
+# Epochs, durations and output rates outlive the longest holidays.
+EPOCH_KEPT_MS = 30 * DAY_MS
+LEARNED_KEPT_MS = 30 * DAY_MS
+# The stream is for exporters and for rebuilding counters; who is a week behind is gone.
+RECORD_KEPT_MS = 7 * DAY_MS
+# Thirteen months, so that a month can be compared with the same one a year ago.
+ROLLUP_KEPT_MS = 400 * DAY_MS
+
+
+def root(tag: str) -> str:
+    """Return what all keys of *tag* begin with."""
+    return f"{{{tag}}}"
+
+
+def records(tag: str) -> str:
+    """Return the key of the tag's stream of usage records."""
+    return f"{root(tag)}:u"
+
+
+def holds(tag: str) -> str:
+    """Return the key of the tag's holds by expiry."""
+    return f"{root(tag)}:x"
+
+
+def hold(tag: str, hold_id: str) -> str:
+    """Return the key of one hold or tombstone."""
+    return f"{root(tag)}:h:{hold_id}"
+
+
+def hours(tag: str) -> str:
+    """Return the key of the hours that the tag has rollups of."""
+    return f"{root(tag)}:a"
+
+
+def rollup(tag: str, hour: int) -> str:
+    """Return the key of the tag's rollups of one *hour* since 1970."""
+    return f"{root(tag)}:a:{hour}"

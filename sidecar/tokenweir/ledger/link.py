@@ -1,0 +1,189 @@
+"""
+The way to Redis: deadlines, connections, and what its errors mean.
+
+A call has until its deadline, waiting for a connection and connecting included.
+It is a task of its own: a caller that is cancelled leaves it to end by itself, so
+that no reply is left in a connection and no connection is lost.
+
+What may be repeated here:
+
+* NOSCRIPT: the script did not run. It is sent along, and runs.
+* READONLY: the script did not run either. The server is a replica by now; its
+  connections are dropped, so that the name is looked up again, and the call is
+  repeated once.
+
+Nothing else is: after a timeout or a broken connection the call may have been
+applied. Calls are idempotent by hold id, so who wants to repeat one can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from redis.asyncio import ConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import NoScriptError, RedisError, ResponseError
+
+from tokenweir.core.errors import LedgerUnavailableError
+from tokenweir.ledger.scripts import Script
+from tokenweir.ledger.store import Events
+from tokenweir.ledger.wire import Argument
+
+DEADLINE_SECONDS = 0.2
+
+# For what no exchange waits for: sweeping and reading back.
+PATIENT_SECONDS = 5.0
+
+# At once. More calls than that wait for each other: one Redis thread runs them all.
+MAX_CONNECTIONS = 32
+
+# How many commands go out together, so that no reply has to be kept waiting long.
+BATCH = 128
+
+# What a server says that is in no state to answer. Anything else is our mistake, or
+# that of whoever wrote its access rights, and somebody has to look at it.
+_UNAVAILABLE = (
+    "BUSY",
+    "CLUSTERDOWN",
+    "LOADING",
+    "MASTERDOWN",
+    "MISCONF",
+    "NOREPLICAS",
+    "OOM",
+    "READONLY",
+    "TRYAGAIN",
+)
+
+Command = Sequence[Argument]
+Attempt = Callable[[], Awaitable[Any]]
+
+
+class Link:
+    """
+    A pool of connections to one Redis or Valkey server.
+
+    Args:
+        url: ``redis://``, ``rediss://`` or ``unix://``.
+        events: Told of every call, and of faults.
+        deadline_seconds: Of a call that an exchange waits for.
+    """
+
+    def __init__(
+        self, url: str, events: Events, *, deadline_seconds: float = DEADLINE_SECONDS
+    ) -> None:
+        # Errors are ours to judge, so redis-py repeats nothing.
+        retry = Retry(NoBackoff(), 0)
+        self._pool = ConnectionPool.from_url(url, retry=retry)
+        self._client = Redis.from_pool(self._pool)
+        self._execute: Callable[..., Awaitable[Any]] = self._client.execute_command
+        self._events = events
+        self._deadline_seconds = deadline_seconds
+        self._free = asyncio.Semaphore(MAX_CONNECTIONS)
+        self._calls: set[asyncio.Task[Any]] = set()
+
+    async def run(self, script: Script, key: str, arguments: Command) -> Any:
+        """
+        Run *script*.
+
+        Args:
+            script: Out of `tokenweir.ledger.scripts`.
+            key: KEYS[1].
+            arguments: ARGV.
+
+        Raises:
+            LedgerUnavailableError: It may have run all the same.
+        """
+        packed = _packed([key, *arguments])
+        return await self._call(script.name, lambda: self._evaluate(script, packed))
+
+    async def ping(self) -> None:
+        """Ask for any answer. Raises like `run`."""
+        await self._call("ping", lambda: self._execute("PING"))
+
+    async def run_all(
+        self, script: Script, keys: Sequence[str], arguments: Command
+    ) -> list[Any]:
+        """Run *script* once for each of *keys*, patiently. Raises like `run`."""
+        load: list[Command] = [("SCRIPT", "LOAD", script.source)]
+        calls: list[Command] = [
+            ("EVALSHA", script.sha, 1, key, *arguments) for key in keys
+        ]
+        return (await self.read(load + calls))[1:]
+
+    async def read(self, commands: Sequence[Command]) -> list[Any]:
+        """Return what *commands* answer, patiently. Raises like `run`."""
+        replies: list[Any] = []
+        try:
+            async with asyncio.timeout(PATIENT_SECONDS):
+                for start in range(0, len(commands), BATCH):
+                    pipeline = self._client.pipeline(transaction=False)
+                    for name, *arguments in commands[start : start + BATCH]:
+                        pipeline.execute_command(str(name), *_packed(arguments))
+                    replies += await pipeline.execute()
+        except (RedisError, OSError, TimeoutError) as error:
+            raise self._unavailable(error) from error
+        return replies
+
+    async def close(self) -> None:
+        """Wait for the calls in flight and give connections back."""
+        await asyncio.gather(*self._calls, return_exceptions=True)
+        await self._client.aclose()
+        await self._pool.aclose()
+
+    async def _call(self, verb: str, attempt: Attempt) -> Any:
+        call = asyncio.create_task(self._timed(verb, attempt))
+        self._calls.add(call)
+        call.add_done_callback(self._ended)
+        return await asyncio.shield(call)
+
+    async def _timed(self, verb: str, attempt: Attempt) -> Any:
+        started = time.perf_counter()
+        failed = True
+        try:
+            async with asyncio.timeout(self._deadline_seconds), self._free:
+                reply = await attempt()
+            failed = False
+        except (RedisError, OSError, TimeoutError) as error:
+            raise self._unavailable(error) from error
+        finally:
+            seconds = time.perf_counter() - started
+            self._events.ledger_call(verb, seconds, failed=failed)
+        return reply
+
+    async def _evaluate(self, script: Script, packed: list[bytes]) -> Any:
+        try:
+            return await self._evaluate_once(script, packed)
+        except ResponseError as error:
+            if "READONLY" not in str(error):
+                raise
+        await self._pool.disconnect(inuse_connections=False)
+        return await self._evaluate_once(script, packed)
+
+    async def _evaluate_once(self, script: Script, packed: list[bytes]) -> Any:
+        try:
+            return await self._execute("EVALSHA", script.sha, 1, *packed)
+        except NoScriptError:
+            return await self._execute("EVAL", script.source, 1, *packed)
+
+    def _unavailable(self, error: Exception) -> LedgerUnavailableError:
+        is_fault = isinstance(error, ResponseError) and not any(
+            word in str(error) for word in _UNAVAILABLE
+        )
+        if is_fault:
+            self._events.fault("ledger", error)
+        return LedgerUnavailableError(f"no answer: {type(error).__name__}")
+
+    def _ended(self, call: asyncio.Task[Any]) -> None:
+        self._calls.discard(call)
+        # Whoever waited for it may be gone: then nobody else asks how it ended.
+        if not call.cancelled():
+            call.exception()
+
+
+def _packed(command: Command) -> list[bytes]:
+    """Return *command* as bytes: text out of a request need not be valid Unicode."""
+    return [str(argument).encode("utf-8", "replace") for argument in command]

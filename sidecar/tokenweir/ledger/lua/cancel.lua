@@ -1,0 +1,28 @@
+-- Give a whole hold back. Twin of Tag.cancel().
+--
+-- ARGV[2]  the hold's id
+-- ARGV[3]  '1': only if it was never extended
+--
+-- Returns the state that the hold was in; '' if it was not known: now it has a
+-- tombstone, so that a late reserve is refused.
+local hold_id = text()
+local is_unclaimed_only = text() == '1'
+
+local known = load_hold(hold_id)
+if not known then
+  bury(hold_id, {state = 'cancelled', started = started_of(hold_id)})
+  return ''
+end
+local state = known.state
+local is_open = state == 'held' or state == 'lost'
+if is_open and not (is_unclaimed_only and known.claimed) then
+  local nothing = {requests = 0, input = 0, output = 0}
+  move(hold_id, known, nothing, nil)
+  if known.recorded then
+    write_record(known, lost_record(known, nothing, 'cancelled'), {})
+  end
+  bury(hold_id, {state = 'cancelled', started = known.started,
+                 recorded = known.recorded and {}})
+  write_buckets()
+end
+return state

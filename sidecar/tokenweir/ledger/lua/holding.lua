@@ -1,0 +1,301 @@
+-- Holds, their tombstones and their records. Twin of tokenweir.core.holding, .record
+-- and of what the verbs in tokenweir.core.tag share.
+--
+-- root:h:<hold id>  a hash: state, until, started; then as far as they mean anything:
+--                   requests, input, output, progress, claimed, model, answer,
+--                   t:<n> "axis rate capacity tokens key" for each limit,
+--                   l:<label>, and if there is a record: recorded, i:<figure>
+-- root:x            holds by expiry (ms)
+-- root:e            the epoch: when the tag was first used, in ms
+-- root:r            output rates (tokens per 1,000 s) by model
+-- root:u            the stream of usage records
+-- root:a:<hour>     rollups: a hash of sums; root:a lists the hours that there are
+
+-- Return the tag's epoch, as text.
+local function begin()
+  local epoch = redis.call('GETEX', root .. ':e', 'PX', digits(EPOCH_KEPT_MS))
+  if not epoch then
+    epoch = digits(now)
+    redis.call('SET', root .. ':e', epoch, 'PX', digits(EPOCH_KEPT_MS))
+  end
+  return epoch
+end
+
+-- Read what a caller says of a hold: see tokenweir.ledger.wire.share_arguments.
+local function read_share()
+  local share = {hold_id = text(), model = text()}
+  share.amounts = {requests = whole(MAX_TOKENS), input = whole(MAX_TOKENS),
+                   output = whole(MAX_TOKENS)}
+  share.limits = {}
+  for i = 1, whole(MAX_PAIRS) do
+    share.limits[i] = {key = text(), axis = text(), rate = whole(MAX_TOKENS),
+                       capacity = whole(MAX_TOKENS), is_shadow = text() == '1'}
+  end
+  local labels = pairs_list()
+  share.labels = {}
+  for i = 1, #labels, 2 do
+    share.labels[labels[i]] = labels[i + 1]
+  end
+  return share
+end
+
+-- Return the epoch and the moment in which a hold id says it was made.
+local function origin(hold_id)
+  local epoch, made = string.match(hold_id, '^(%d+)%-(%x+)%-')
+  if not epoch or #epoch > 15 or #made > 12 then
+    return 0, nil
+  end
+  return tonumber(epoch), tonumber(made, 16)
+end
+
+local function started_of(hold_id)
+  local _, made = origin(hold_id)
+  if not made then
+    return now
+  end
+  return math.max(now - MAX_DURATION_MS, math.min(made, now))
+end
+
+local function is_forgotten(hold_id, epoch)
+  local made_in, made = origin(hold_id)
+  return made ~= nil and made_in >= tonumber(epoch) and now - made > REPLAY_MS
+end
+
+local function parse_hold(flat)
+  local hold = {taken = {}, labels = {}}
+  local recorded = {}
+  for i = 1, #flat, 2 do
+    local name, value = flat[i], flat[i + 1]
+    local kind, rest = string.sub(name, 1, 2), string.sub(name, 3)
+    if kind == 't:' then
+      local axis, rate, capacity, tokens, key =
+        string.match(value, '^(%S+) (%d+) (%d+) (%d+) (.*)$')
+      hold.taken[tonumber(rest)] = {key = key, axis = axis, rate = tonumber(rate),
+                                    capacity = tonumber(capacity),
+                                    tokens = tonumber(tokens)}
+    elseif kind == 'l:' then
+      hold.labels[rest] = value
+    elseif kind == 'i:' then
+      recorded[rest] = tonumber(value)
+    else
+      hold[name] = value
+    end
+  end
+  hold.recorded = hold.recorded and recorded or nil
+  hold.until_ms, hold.started = tonumber(hold['until']), tonumber(hold.started)
+  hold.progress, hold.claimed = tonumber(hold.progress) or 0, hold.claimed == '1'
+  hold.amounts = {requests = tonumber(hold.requests) or 0,
+                  input = tonumber(hold.input) or 0, output = tonumber(hold.output) or 0}
+  return hold
+end
+
+-- Return what is known of a hold, or nil. A tombstone ends at its time.
+local function load_hold(hold_id)
+  local key = root .. ':h:' .. hold_id
+  local flat = redis.call('HGETALL', key)
+  if #flat == 0 then
+    return nil
+  end
+  local hold = parse_hold(flat)
+  if hold.state ~= 'held' and hold.until_ms <= now then
+    redis.call('DEL', key)
+    return nil
+  end
+  return hold
+end
+
+-- Return a hold of `share` that has taken nothing yet from `limits`.
+local function blank(share, started, limits)
+  local hold = {state = 'cancelled', started = started, progress = 0, claimed = false,
+                model = share.model, labels = share.labels, taken = {}}
+  for i, limit in ipairs(limits) do
+    hold.taken[i] = {key = limit.key, axis = limit.axis, rate = limit.rate,
+                     capacity = limit.capacity, tokens = 0}
+  end
+  return hold
+end
+
+-- Return what there was of a hold before a verb that brings its description.
+local function before(share, known)
+  if not known then
+    return blank(share, started_of(share.hold_id), share.limits)
+  elseif known.state == 'cancelled' then
+    local hold = blank(share, known.started, share.limits)
+    hold.recorded = known.recorded
+    return hold
+  end
+  return known
+end
+
+local function append(list, ...)
+  for _, value in ipairs({...}) do
+    list[#list + 1] = value
+  end
+end
+
+-- Write a hold or a tombstone in place of what there was.
+local function save_hold(hold_id, hold, kept_ms)
+  local key = root .. ':h:' .. hold_id
+  local flat = {'state', hold.state, 'until', digits(hold.until_ms),
+                'started', digits(hold.started)}
+  if hold.amounts then
+    append(flat, 'requests', digits(hold.amounts.requests),
+           'input', digits(hold.amounts.input), 'output', digits(hold.amounts.output))
+  end
+  if hold.taken then
+    append(flat, 'progress', digits(hold.progress), 'claimed', hold.claimed and '1' or '0',
+           'model', hold.model)
+    for i, taken in ipairs(hold.taken) do
+      local figures = string.format(' %.0f %.0f %.0f ', taken.rate, taken.capacity,
+                                    taken.tokens)
+      append(flat, 't:' .. i, taken.axis .. figures .. taken.key)
+    end
+    for name, value in pairs(hold.labels) do
+      append(flat, 'l:' .. name, value)
+    end
+  end
+  if hold.answer then
+    append(flat, 'answer', hold.answer)
+  end
+  if hold.recorded then
+    append(flat, 'recorded', '1')
+    for name, figure in pairs(hold.recorded) do
+      append(flat, 'i:' .. name, digits(figure))
+    end
+  end
+  redis.call('DEL', key)
+  redis.call('HSET', key, unpack(flat))
+  redis.call('PEXPIRE', key, digits(kept_ms))
+end
+
+-- Keep `hold`, which has just moved to `amounts`, until it expires.
+local function keep(hold_id, hold, amounts, until_ms)
+  hold.state, hold.until_ms, hold.amounts = 'held', until_ms, amounts
+  save_hold(hold_id, hold, HOLD_KEPT_MS)
+  redis.call('ZADD', root .. ':x', digits(until_ms), hold_id)
+  redis.call('PEXPIRE', root .. ':x', digits(HOLD_KEPT_MS))
+end
+
+local function bury(hold_id, tombstone)
+  tombstone.until_ms = now + TOMBSTONE_MS
+  redis.call('ZREM', root .. ':x', hold_id)
+  save_hold(hold_id, tombstone, TOMBSTONE_MS)
+end
+
+-- Return what turns the sums of `old` into those of `new`, without zeros.
+local function difference(new, old)
+  local changes = {}
+  for name, figure in pairs(new) do
+    changes[name] = figure
+  end
+  for name, figure in pairs(old) do
+    changes[name] = (changes[name] or 0) - figure
+  end
+  for name, figure in pairs(changes) do
+    if figure == 0 then
+      changes[name] = nil
+    end
+  end
+  return changes
+end
+
+local function add_to_rollup(started, group, increments)
+  local hour = digits(floor_div(started, HOUR_MS))
+  local key = root .. ':a:' .. hour
+  for name, figure in pairs(increments) do
+    redis.call('HINCRBY', key, group .. SEPARATOR .. name, digits(figure))
+  end
+  if redis.call('PTTL', key) == -1 then
+    local oldest = floor_div(now - ROLLUP_KEPT_MS, HOUR_MS)
+    redis.call('PEXPIRE', key, digits(ROLLUP_KEPT_MS))
+    redis.call('ZREMRANGEBYSCORE', root .. ':a', '-inf', digits(oldest))
+    redis.call('ZADD', root .. ':a', hour, hour)
+    redis.call('PEXPIRE', root .. ':a', digits(ROLLUP_KEPT_MS))
+  end
+end
+
+-- Write a record, or what corrects the one that `hold` has already.
+-- `fields`: names and values; without any, another tag keeps the record.
+local function write_record(hold, fields, increments)
+  if #fields == 0 then
+    return
+  end
+  local labels = {}
+  for i = 1, #fields, 2 do
+    labels[fields[i]] = fields[i + 1]
+  end
+  append(fields, 'reserved_at_ms', digits(hold.started),
+         'correction', hold.recorded and '1' or '0')
+  local stream = root .. ':u'
+  redis.call('XADD', stream, 'MINID', '~', digits(wall - RECORD_KEPT_MS), '*',
+             unpack(fields))
+  redis.call('PEXPIRE', stream, digits(RECORD_KEPT_MS))
+  local group = labels.tenant .. SEPARATOR .. labels.key .. SEPARATOR .. labels.model
+  add_to_rollup(hold.started, group, difference(increments, hold.recorded or {}))
+end
+
+local function elapsed_of(hold)
+  return clamp(0, now - hold.started, MAX_DURATION_MS)
+end
+
+-- Return the record of a hold that nobody settled; none without labels.
+local function lost_record(hold, amounts, flags)
+  local fields = {}
+  if not next(hold.labels) then
+    return fields
+  end
+  for _, name in ipairs(LABELS) do
+    append(fields, name, hold.labels[name] or '')
+  end
+  append(fields, 'requests', digits(amounts.requests))
+  for _, name in ipairs(CLASSES) do
+    local tokens = 0
+    if name == 'input_tokens' then
+      tokens = amounts.input
+    elseif name == 'output_tokens' then
+      tokens = amounts.output
+    end
+    append(fields, name, digits(tokens))
+  end
+  append(fields, 'source', 'estimated', 'outcome', 'lost', 'status', '0',
+         'answered_by', '', 'duration_ms', digits(elapsed_of(hold)),
+         'first_token_ms', '', 'flags', flags)
+  return fields
+end
+
+-- Charge one expired hold: its input, and the output that it can have made.
+local function lose(hold_id, hold)
+  local rate = tonumber(redis.call('HGET', root .. ':r', hold.model) or 0)
+  local expected = floor_div(elapsed_of(hold) * rate, 1000000)
+  local amounts = {
+    requests = hold.amounts.requests,
+    input = hold.amounts.input,
+    output = math.min(hold.amounts.output, math.max(hold.progress, expected)),
+  }
+  move(hold_id, hold, amounts, nil)
+  local recorded = difference({
+    exchanges = 1, requests = amounts.requests, input_tokens = amounts.input,
+    output_tokens = amounts.output, outcome_lost = 1, source_estimated = 1}, {})
+  local fields = lost_record(hold, amounts, '')
+  write_record(hold, fields, recorded)
+  hold.state, hold.amounts, hold.answer = 'lost', amounts, nil
+  hold.recorded = #fields > 0 and recorded or nil
+  bury(hold_id, hold)
+end
+
+-- Charge at most `most` expired holds, the oldest first; return how many.
+local function reap(most)
+  local count = 0
+  local due = redis.call('ZRANGEBYSCORE', root .. ':x', '-inf', digits(now),
+                         'LIMIT', 0, most)
+  for _, hold_id in ipairs(due) do
+    local hold = load_hold(hold_id)
+    if hold and hold.state == 'held' then
+      lose(hold_id, hold)
+      count = count + 1
+    else
+      redis.call('ZREM', root .. ':x', hold_id)
+    end
+  end
+  return count
+end

@@ -1,0 +1,199 @@
+-- The levels of the limits under a tag. Twin of tokenweir.core.bucket, .slots, .levels.
+--
+-- root:b:<limit>  a bucket: "level as_of reserved rate capacity", level in 1/60,000
+--                 token, as_of in ms; forgotten when it is full and nothing reserved
+-- root:s:<limit>  slots: hold ids by expiry (ms)
+-- root:d:<limit>  the median of how long slots were held, in ms
+--
+-- Buckets are read once and written once a call, by `write_buckets`.
+local loaded, changed = {}, {}
+
+local function amount_of(axis, amounts)
+  if axis == 'requests_per_minute' then
+    return amounts.requests
+  elseif axis == 'tokens_per_minute' then
+    return amounts.input + amounts.output
+  elseif axis == 'input_tokens_per_minute' then
+    return amounts.input
+  elseif axis == 'output_tokens_per_minute' then
+    return amounts.output
+  elseif axis == 'concurrency' then
+    return 1
+  end
+  error('unknown axis')
+end
+
+local function reset_of(bucket)
+  return ceil_div(bucket.capacity * UNITS_PER_TOKEN - bucket.level, bucket.rate)
+end
+
+-- Return the bucket as it stands now: a clock that stepped back earns nothing.
+local function refill(bucket)
+  local elapsed = math.min(math.max(0, now - bucket.as_of), reset_of(bucket))
+  local ceiling = bucket.capacity * UNITS_PER_TOKEN
+  bucket.level = math.min(bucket.level + elapsed * bucket.rate, ceiling)
+  bucket.as_of = now
+  return bucket
+end
+
+-- Return the bucket of a limit as it stands now; one that is not known is full.
+local function bucket_of(key, rate, capacity)
+  if loaded[key] then
+    return loaded[key]
+  end
+  local bucket = {level = capacity * UNITS_PER_TOKEN, as_of = now, reserved = 0,
+                  rate = rate, capacity = capacity}
+  local stored = redis.call('GET', root .. ':b:' .. key)
+  if stored then
+    local level, as_of, reserved, old_rate, old_capacity =
+      string.match(stored, '^(%-?%d+) (%d+) (%d+) (%d+) (%d+)$')
+    bucket = {level = tonumber(level), as_of = tonumber(as_of),
+              reserved = tonumber(reserved), rate = tonumber(old_rate),
+              capacity = tonumber(old_capacity), is_ahead = tonumber(as_of) > now}
+    refill(bucket)
+  end
+  loaded[key] = bucket
+  return bucket
+end
+
+-- Return a copy of the limit's bucket under the rate and capacity that hold now.
+local function tuned(limit)
+  local bucket = bucket_of(limit.key, limit.rate, limit.capacity)
+  local ceiling = limit.capacity * UNITS_PER_TOKEN
+  local level = math.min(bucket.level, ceiling)
+  if bucket.level >= bucket.capacity * UNITS_PER_TOKEN then
+    level = ceiling
+  end
+  return {level = level, as_of = now, reserved = bucket.reserved,
+          rate = limit.rate, capacity = limit.capacity}
+end
+
+local function set_bucket(key, bucket)
+  loaded[key] = bucket
+  changed[key] = true
+end
+
+-- Return the time until `tokens` fit, rounded up; 0: they fit now.
+local function wait_of(bucket, tokens)
+  local lacking = tokens * UNITS_PER_TOKEN - bucket.level
+  if tokens == 0 or lacking <= 0 then
+    return 0
+  end
+  return ceil_div(lacking, bucket.rate)
+end
+
+local function used_of(bucket)
+  local level = floor_div(bucket.level, UNITS_PER_TOKEN)
+  return math.max(0, bucket.capacity - level - bucket.reserved)
+end
+
+local function book(taken, debit, reserve)
+  if debit == 0 and reserve == 0 then
+    return
+  end
+  local bucket = bucket_of(taken.key, taken.rate, taken.capacity)
+  bucket.level = clamp(-MAX_TOKENS * UNITS_PER_TOKEN,
+                       bucket.level - debit * UNITS_PER_TOKEN,
+                       bucket.capacity * UNITS_PER_TOKEN)
+  bucket.reserved = math.max(0, bucket.reserved + reserve)
+  changed[taken.key] = true
+end
+
+-- Give the buckets that were changed back to the store.
+local function write_buckets()
+  for key in pairs(changed) do
+    local bucket = loaded[key]
+    local kept_ms = reset_of(bucket) + BUCKET_GRACE_MS
+    if bucket.reserved > 0 then
+      kept_ms = math.max(kept_ms, HOLD_KEPT_MS)
+    end
+    local value = string.format('%.0f %.0f %.0f %.0f %.0f', bucket.level, bucket.as_of,
+                                bucket.reserved, bucket.rate, bucket.capacity)
+    redis.call('SET', root .. ':b:' .. key, value, 'PX', digits(kept_ms))
+  end
+end
+
+-- After a refusal: take the clock's word where it stepped back, and give a bucket
+-- that somehow has no expiry one.
+local function rebase(limits)
+  for _, limit in ipairs(limits) do
+    local bucket = loaded[limit.key]
+    if bucket and (bucket.is_ahead or redis.call('PTTL', root .. ':b:' .. limit.key) == -1) then
+      changed[limit.key] = true
+    end
+  end
+end
+
+-- Drop the slots that expired, and return how many are left.
+local function in_flight(key)
+  local slots = root .. ':s:' .. key
+  redis.call('ZREMRANGEBYSCORE', slots, '-inf', digits(now))
+  return redis.call('ZCARD', slots)
+end
+
+local function median_of(key)
+  return tonumber(redis.call('GET', root .. ':d:' .. key) or nil)
+end
+
+local function slot_wait_of(key, capacity)
+  local median = median_of(key)
+  if not median then
+    return UNKNOWN_WAIT_MS
+  end
+  return math.max(MIN_WAIT_MS, ceil_div(median, capacity))
+end
+
+local function occupy(key, hold_id, until_ms)
+  local slots = root .. ':s:' .. key
+  if until_ms then
+    redis.call('ZADD', slots, digits(until_ms), hold_id)
+    redis.call('PEXPIRE', slots, digits(HOLD_KEPT_MS))
+  else
+    redis.call('ZREM', slots, hold_id)
+  end
+end
+
+-- Debit the limits of `hold` by `amounts` instead of by what they were.
+-- `until_ms`: when slots expire; nil: it is not held from now on.
+local function move(hold_id, hold, amounts, until_ms)
+  for _, taken in ipairs(hold.taken) do
+    local tokens = amount_of(taken.axis, amounts)
+    if taken.axis == 'concurrency' then
+      occupy(taken.key, hold_id, until_ms)
+    else
+      local was_reserved = hold.state == 'held' and taken.tokens or 0
+      book(taken, tokens - taken.tokens, (until_ms and tokens or 0) - was_reserved)
+    end
+    taken.tokens = tokens
+  end
+end
+
+-- Take note of how long the slots of `hold` were held; 0: unknown.
+local function learn_duration(hold, duration)
+  for _, taken in ipairs(hold.taken) do
+    if taken.axis == 'concurrency' and duration > 0 then
+      local median = median_of(taken.key)
+      if median then
+        local step = math.max(1, floor_div(median, 8))
+        duration = clamp(median - step, duration, median + step)
+      end
+      redis.call('SET', root .. ':d:' .. taken.key, digits(duration),
+                 'PX', digits(LEARNED_KEPT_MS))
+    end
+  end
+end
+
+-- Take note of how fast a model is, in tokens per 1,000 s.
+local function learn_rate(model, tokens, duration)
+  if tokens == 0 or duration == 0 then
+    return
+  end
+  local sample = floor_div(math.min(tokens, 1000000000) * 1000000, duration)
+  sample = math.min(MAX_RATE, sample)
+  local rate = tonumber(redis.call('HGET', root .. ':r', model) or nil)
+  if rate then
+    sample = rate + floor_div(sample - rate, 8)
+  end
+  redis.call('HSET', root .. ':r', model, digits(sample))
+  redis.call('PEXPIRE', root .. ':r', digits(LEARNED_KEPT_MS))
+end

@@ -1,0 +1,8 @@
+-- Charge expired holds of a tag that nobody calls. Twin of Tag.reap().
+--
+-- ARGV[2]  at most how many
+--
+-- Returns how many there were.
+local count = reap(whole(MAX_PAIRS))
+write_buckets()
+return count

@@ -1,0 +1,151 @@
+"""The ledger's store in this process: the reference, for tests and for a laptop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+
+from tokenweir.core.errors import LedgerUnavailableError
+from tokenweir.core.hold import Denied, Granted
+from tokenweir.core.holding import (
+    HOLD_MS,
+    REAPED_PER_CALL,
+    Account,
+    Holding,
+    Share,
+    State,
+)
+from tokenweir.core.tag import Tag
+from tokenweir.ledger.store import Events, Snapshot
+
+SWEPT_PER_CALL = 10_000
+
+
+class MemoryStore:
+    """
+    A `tokenweir.ledger.store.TagStore`, `Sweepable` and `Readable`.
+
+    It is atomic because nothing in it awaits, and it is gone with the process.
+
+    Args:
+        events: Told of reaped holds.
+        hold_ms: How long a hold lives without being extended.
+        now_ms: The clock; None: the machine's.
+    """
+
+    def __init__(
+        self,
+        events: Events,
+        *,
+        hold_ms: int = HOLD_MS,
+        now_ms: Callable[[], int] | None = None,
+    ) -> None:
+        self._events = events
+        self._hold_ms = hold_ms
+        self._now_ms = now_ms or _wall_clock_ms
+        self._tags: dict[str, Tag] = {}
+        self._epoch = 0
+
+    @property
+    def epoch(self) -> str:
+        """The newest epoch seen; ``"0"`` before the first answer."""
+        return str(self._epoch)
+
+    async def reserve(self, tag: str, share: Share) -> Granted | Denied:
+        """See `tokenweir.ledger.store.TagStore.reserve`."""
+        now_ms = self._now_ms()
+        state = self._tag(tag)
+        self._reap(state, now_ms, REAPED_PER_CALL)
+        answer = state.reserve(share, now_ms)
+        self._epoch = max(self._epoch, state.epoch)
+        if answer is None:
+            raise LedgerUnavailableError("the hold had ended before it was made")
+        return answer
+
+    async def extend(self, tag: str, share: Share, output_tokens: int) -> None:
+        """See `tokenweir.ledger.store.TagStore.extend`."""
+        self._tag(tag).extend(share, output_tokens, self._now_ms())
+
+    async def settle(self, tag: str, share: Share, account: Account) -> None:
+        """See `tokenweir.ledger.store.TagStore.settle`."""
+        self._tag(tag).settle(share, account, self._now_ms())
+
+    async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> None:
+        """See `tokenweir.ledger.store.TagStore.cancel`."""
+        now_ms = self._now_ms()
+        self._tag(tag).cancel(hold_id, now_ms, unclaimed_only=unclaimed_only)
+
+    async def lead(
+        self,
+        owner: str,  # noqa: ARG002, there is nobody else to ask
+        lease_ms: int,
+    ) -> bool:
+        """See `tokenweir.ledger.store.Sweepable.lead`."""
+        return lease_ms > 0
+
+    async def sweep(self, tags: Sequence[str]) -> int:
+        """See `tokenweir.ledger.store.Sweepable.sweep`."""
+        now_ms = self._now_ms()
+        total = 0
+        for tag in tags:
+            state = self._tags.get(tag)
+            if state is not None:
+                total += self._reap(state, now_ms, SWEPT_PER_CALL)
+                state.forget(now_ms)
+        return total
+
+    async def snapshot(self, tag: str) -> Snapshot:
+        """See `tokenweir.ledger.store.Readable.snapshot`."""
+        state = self._tag(tag)
+        return Snapshot(
+            state.epoch,
+            dict(state.levels.buckets),
+            deepcopy(
+                {key: slots for key, slots in state.levels.slots.items() if slots}
+            ),
+            dict(state.holdings),
+            dict(state.expiries),
+            dict(state.rates),
+            list(state.records),
+            {hour: dict(sums) for hour, sums in state.rollups.items()},
+        )
+
+    async def holdings(self, tags: Sequence[str]) -> Sequence[Holding]:
+        """See `tokenweir.ledger.store.Readable.holdings`."""
+        return [
+            holding
+            for tag in tags
+            for holding in self._tag(tag).holdings.values()
+            if holding.state is State.HELD
+        ]
+
+    async def rollups(
+        self, tags: Sequence[str], first_hour: int, last_hour: int
+    ) -> Sequence[Mapping[str, int]]:
+        """See `tokenweir.ledger.store.Readable.rollups`."""
+        return [
+            dict(sums)
+            for tag in tags
+            for hour, sums in self._tag(tag).rollups.items()
+            if first_hour <= hour <= last_hour
+        ]
+
+    async def ping(self) -> None:
+        """See `tokenweir.ledger.store.TagStore.ping`."""
+
+    async def close(self) -> None:
+        """See `tokenweir.ledger.store.TagStore.close`."""
+
+    def _tag(self, tag: str) -> Tag:
+        return self._tags.setdefault(tag, Tag(self._hold_ms))
+
+    def _reap(self, state: Tag, now_ms: int, most: int) -> int:
+        count = state.reap(now_ms, most)
+        if count:
+            self._events.holds_reaped(count)
+        return count
+
+
+def _wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,135 @@
+"""The ledger's store in Redis or Valkey: one script a verb, see ``lua/``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tokenweir.core.bucket import bounded
+from tokenweir.core.errors import LedgerUnavailableError
+from tokenweir.core.hold import Denied, Granted
+from tokenweir.core.holding import HOLD_MS, Account, Holding, Share
+from tokenweir.ledger import keys, reader, scripts, wire
+from tokenweir.ledger.link import DEADLINE_SECONDS, Command, Link
+from tokenweir.ledger.scripts import Script
+from tokenweir.ledger.store import Events, Snapshot
+
+# The most expired holds that one round of a sweep charges under one tag: a few
+# milliseconds' work, so that no exchange waits long behind it.
+SWEPT_PER_CALL = 50
+
+
+class RedisStore:
+    """
+    A `tokenweir.ledger.store.TagStore`, `Sweepable` and `Readable`.
+
+    Args:
+        url: ``redis://``, ``rediss://`` or ``unix://``.
+        events: Told of calls, of reaped holds and of faults.
+        deadline_seconds: Of each call.
+        hold_ms: How long a hold lives without being extended.
+        now_ms: Replaces the server's clock, for tests; None: the server's.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        events: Events,
+        *,
+        deadline_seconds: float = DEADLINE_SECONDS,
+        hold_ms: int = HOLD_MS,
+        now_ms: Callable[[], int] | None = None,
+    ) -> None:
+        self._link = Link(url, events, deadline_seconds=deadline_seconds)
+        self._events = events
+        self._hold_ms = hold_ms
+        self._now_ms = now_ms
+        self._epoch = "0"
+
+    @property
+    def epoch(self) -> str:
+        """The newest epoch seen; ``"0"`` before the first answer."""
+        return self._epoch
+
+    async def reserve(self, tag: str, share: Share) -> Granted | Denied:
+        """See `tokenweir.ledger.store.TagStore.reserve`."""
+        verdict, epoch, reaped, rows = await self._run(
+            scripts.RESERVE, tag, [self._hold_ms, *wire.share_arguments(share)]
+        )
+        self._epoch = max(self._epoch, epoch.decode(), key=int)
+        self._count_reaped(reaped)
+        answer = wire.answer_of(share, verdict, epoch.decode(), rows.decode())
+        if answer is None:
+            raise LedgerUnavailableError("the hold had ended before it was made")
+        return answer
+
+    async def extend(self, tag: str, share: Share, output_tokens: int) -> None:
+        """See `tokenweir.ledger.store.TagStore.extend`."""
+        progress = [self._hold_ms, bounded(output_tokens)]
+        arguments = [*progress, *wire.share_arguments(share)]
+        await self._run(scripts.EXTEND, tag, arguments)
+
+    async def settle(self, tag: str, share: Share, account: Account) -> None:
+        """See `tokenweir.ledger.store.TagStore.settle`."""
+        arguments = wire.account_arguments(account)
+        arguments += wire.share_arguments(share, labelled=False)
+        await self._run(scripts.SETTLE, tag, arguments)
+
+    async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> None:
+        """See `tokenweir.ledger.store.TagStore.cancel`."""
+        await self._run(scripts.CANCEL, tag, [hold_id, int(unclaimed_only)])
+
+    async def lead(self, owner: str, lease_ms: int) -> bool:
+        """See `tokenweir.ledger.store.Sweepable.lead`."""
+        arguments: Command = [owner, lease_ms]
+        reply = await self._link.run(scripts.LEASE, keys.SWEEPER_LEASE, arguments)
+        return bool(reply)
+
+    async def sweep(self, tags: Sequence[str]) -> int:
+        """See `tokenweir.ledger.store.Sweepable.sweep`."""
+        total = 0
+        left = list(tags)
+        while left:
+            roots = [keys.root(tag) for tag in left]
+            arguments: Command = [self._now(), SWEPT_PER_CALL]
+            counts = await self._link.run_all(scripts.SWEEP, roots, arguments)
+            self._count_reaped(sum(counts))
+            total += sum(counts)
+            left = [
+                tag
+                for tag, count in zip(left, counts, strict=True)
+                if count == SWEPT_PER_CALL
+            ]
+        return total
+
+    async def snapshot(self, tag: str) -> Snapshot:
+        """See `tokenweir.ledger.store.Readable.snapshot`."""
+        return await reader.snapshot(self._link, tag)
+
+    async def holdings(self, tags: Sequence[str]) -> Sequence[Holding]:
+        """See `tokenweir.ledger.store.Readable.holdings`."""
+        return await reader.holdings(self._link, tags)
+
+    async def rollups(
+        self, tags: Sequence[str], first_hour: int, last_hour: int
+    ) -> Sequence[Mapping[str, int]]:
+        """See `tokenweir.ledger.store.Readable.rollups`."""
+        return await reader.rollups(self._link, tags, first_hour, last_hour)
+
+    async def ping(self) -> None:
+        """See `tokenweir.ledger.store.TagStore.ping`."""
+        await self._link.ping()
+
+    async def close(self) -> None:
+        """See `tokenweir.ledger.store.TagStore.close`."""
+        await self._link.close()
+
+    async def _run(self, script: Script, tag: str, arguments: Command) -> Any:
+        return await self._link.run(script, keys.root(tag), [self._now(), *arguments])
+
+    def _now(self) -> str:
+        return "" if self._now_ms is None else str(self._now_ms())
+
+    def _count_reaped(self, count: int) -> None:
+        if count:
+            self._events.holds_reaped(count)

@@ -1,0 +1,98 @@
+"""
+The Lua scripts: what runs in Redis.
+
+A script is made of constants, parts that are shared, and one verb. The constants
+come from the core and from `keys`, so that no number stands in two places.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+from tokenweir.core import bucket, holding, record, slots
+from tokenweir.ledger import keys
+
+_PARTS = ("prelude", "levels", "holding")
+
+# More limits, labels or figures than any call has; and a moment far in the future.
+_MAX_PAIRS = 1_000
+_MAX_MOMENT_MS = 10**14
+
+_CONSTANTS: Mapping[str, int | str | Sequence[str]] = {
+    "UNITS_PER_TOKEN": bucket.UNITS_PER_TOKEN,
+    "MAX_TOKENS": bucket.MAX_TOKENS,
+    "UNKNOWN_WAIT_MS": slots.UNKNOWN_WAIT_MS,
+    "MIN_WAIT_MS": slots.MIN_WAIT_MS,
+    "MAX_DURATION_MS": slots.MAX_DURATION_MS,
+    "REPLAY_MS": holding.REPLAY_MS,
+    "TOMBSTONE_MS": holding.TOMBSTONE_MS,
+    "REAPED_PER_CALL": holding.REAPED_PER_CALL,
+    "MAX_RATE": holding.MAX_RATE,
+    "HOUR_MS": record.HOUR_MS,
+    "SEPARATOR": record.SEPARATOR,
+    "LABELS": record.LABELS,
+    "CLASSES": record.CLASSES,
+    "BUCKET_GRACE_MS": keys.BUCKET_GRACE_MS,
+    "HOLD_KEPT_MS": keys.HOLD_KEPT_MS,
+    "EPOCH_KEPT_MS": keys.EPOCH_KEPT_MS,
+    "LEARNED_KEPT_MS": keys.LEARNED_KEPT_MS,
+    "RECORD_KEPT_MS": keys.RECORD_KEPT_MS,
+    "ROLLUP_KEPT_MS": keys.ROLLUP_KEPT_MS,
+    "MAX_PAIRS": _MAX_PAIRS,
+    "MAX_MOMENT_MS": _MAX_MOMENT_MS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """
+    Attributes:
+        name: Of the verb, such as ``"reserve"``.
+        source: What Redis is given.
+        sha: What it is called by from then on.
+    """
+
+    name: str
+    source: str
+    sha: str
+
+
+def _script(name: str, *, stands_alone: bool = False) -> Script:
+    parts = [_read(name)]
+    if not stands_alone:
+        parts = [_constants(), *map(_read, _PARTS), *parts]
+    source = "\n".join(parts)
+    # Redis's own name for a script; no secret is protected by it.
+    sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
+    return Script(name, source, sha)
+
+
+def _read(name: str) -> str:
+    return (
+        resources.files("tokenweir.ledger").joinpath("lua", f"{name}.lua").read_text()
+    )
+
+
+def _constants() -> str:
+    return "\n".join(f"local {name} = {_lua(v)}" for name, v in _CONSTANTS.items())
+
+
+def _lua(value: int | str | Sequence[str]) -> str:
+    match value:
+        case int():
+            return str(value)
+        case str():
+            return '"' + "".join(f"\\{byte:03d}" for byte in value.encode()) + '"'
+        case _:
+            return "{" + ", ".join(map(_lua, value)) + "}"
+
+
+RESERVE = _script("reserve")
+EXTEND = _script("extend")
+SETTLE = _script("settle")
+CANCEL = _script("cancel")
+SWEEP = _script("sweep")
+LEASE = _script("lease", stands_alone=True)

@@ -1,0 +1,115 @@
+"""What a ledger is made of: declarations, and no logic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tokenweir.core.bucket import Bucket
+from tokenweir.core.hold import Denied, Granted
+from tokenweir.core.holding import Account, Holding, Share
+from tokenweir.core.slots import Slots
+
+
+class Events(Protocol):
+    """What the ledger reports: the share of `tokenweir.telemetry.hooks.Events`."""
+
+    def ledger_call(self, verb: str, seconds: float, *, failed: bool) -> None:
+        """A ledger call ended."""
+
+    def holds_reaped(self, count: int) -> None:
+        """Expired holds were charged by the reaper."""
+
+    def spool_size(self, waiting: int) -> None:
+        """So many settles wait for the ledger to come back."""
+
+    def fault(self, where: str, error: BaseException) -> None:
+        """Something of ours broke."""
+
+
+class TagStore(Protocol):
+    """
+    Levels, holds and records by tag. Each call is atomic, and idempotent by hold id.
+
+    All of them raise `tokenweir.core.errors.LedgerUnavailableError` if there was no
+    answer in time; the call may have been applied all the same.
+    """
+
+    @property
+    def epoch(self) -> str:
+        """The newest epoch seen; ``"0"`` before the first answer."""
+
+    async def reserve(self, tag: str, share: Share) -> Granted | Denied:
+        """
+        Take the share's amounts from every limit, or from none.
+
+        A hold that has ended already is no outcome that a client could be told of:
+        it raises `tokenweir.core.errors.LedgerUnavailableError`.
+        """
+
+    async def extend(self, tag: str, share: Share, output_tokens: int) -> None:
+        """Renew a hold, claim it, and report progress."""
+
+    async def settle(self, tag: str, share: Share, account: Account) -> None:
+        """Replace a hold by what was used, and write the record."""
+
+    async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> None:
+        """Give a whole hold back."""
+
+    async def ping(self) -> None:
+        """Ask for an answer."""
+
+    async def close(self) -> None:
+        """Give connections back."""
+
+
+class Sweepable(Protocol):
+    """What the sweeper needs."""
+
+    async def lead(self, owner: str, lease_ms: int) -> bool:
+        """Ask to be the one who sweeps for *lease_ms*; 0: no longer."""
+
+    async def sweep(self, tags: Sequence[str]) -> int:
+        """Charge the expired holds under *tags*; return how many there were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """
+    What is under one tag, for tests and for people.
+
+    Attributes:
+        epoch: See `tokenweir.core.tag.Tag`, in ms.
+        buckets: By limit.
+        slots: By limit.
+        holdings: Holds and tombstones, by hold id.
+        expiries: Of the holds, in ms.
+        rates: Output rates (tokens per 1,000 s), by model.
+        records: Usage records, the oldest first.
+        rollups: By hour since 1970, then by group and figure.
+    """
+
+    epoch: int = 0
+    buckets: Mapping[str, Bucket] = field(default_factory=dict)
+    slots: Mapping[str, Slots] = field(default_factory=dict)
+    holdings: Mapping[str, Holding] = field(default_factory=dict)
+    expiries: Mapping[str, int] = field(default_factory=dict)
+    rates: Mapping[str, int] = field(default_factory=dict)
+    records: Sequence[Mapping[str, str]] = ()
+    rollups: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+
+
+class Readable(Protocol):
+    """The read side: for usage reports, metrics and tests."""
+
+    async def snapshot(self, tag: str) -> Snapshot:
+        """Return all that is under *tag*. Slow: it looks at every key."""
+
+    async def holdings(self, tags: Sequence[str]) -> Sequence[Holding]:
+        """Return the holds (no tombstones) under *tags*."""
+
+    async def rollups(
+        self, tags: Sequence[str], first_hour: int, last_hour: int
+    ) -> Sequence[Mapping[str, int]]:
+        """Return the rollups under *tags* of these hours since 1970, both included."""

@@ -1,0 +1,108 @@
+"""
+The ledger of whole holds, over a store that is atomic per tag.
+
+A hold goes through its parts in order, the tenant's first. The first part keeps the
+record, the others only take and give back. A denial under a later part cancels the
+earlier ones, and so does a failure. A denial that can't be undone is reported as a
+failure: then, as after any failure, what may be left of the hold is the caller's to
+cancel or to settle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+
+from tokenweir.core.errors import LedgerUnavailableError
+from tokenweir.core.hold import Denied, Granted, Hold, LimitState, Part, Settlement
+from tokenweir.core.holding import account_of, share_of
+from tokenweir.core.rejection import QuotaFailure
+from tokenweir.ledger.store import TagStore
+
+
+class TaggedLedger:
+    """A `tokenweir.ledger.base.Ledger` over *store*."""
+
+    def __init__(self, store: TagStore) -> None:
+        self._store = store
+
+    async def reserve(self, hold: Hold) -> Granted | Denied:
+        """See `tokenweir.ledger.base.Ledger.reserve`."""
+        states: tuple[LimitState, ...] = ()
+        shadowed: tuple[QuotaFailure, ...] = ()
+        for number, part in enumerate(hold.parts):
+            share = share_of(hold, part, keeps_record=number == 0)
+            earlier = hold.parts[:number]
+            try:
+                answer = await self._store.reserve(part.tag, share)
+            except LedgerUnavailableError:
+                await asyncio.gather(
+                    *self._cancels(hold, earlier), return_exceptions=True
+                )
+                raise
+            shadowed += answer.shadowed
+            if isinstance(answer, Denied):
+                await _all(self._cancels(hold, earlier))
+                return Denied(self._store.epoch, answer.failures, shadowed)
+            states += answer.states
+        return Granted(self._store.epoch, states, shadowed)
+
+    async def extend(self, hold: Hold, output_tokens: int) -> None:
+        """See `tokenweir.ledger.base.Ledger.extend`."""
+        await _all(
+            [
+                self._store.extend(
+                    part.tag,
+                    share_of(hold, part, keeps_record=number == 0),
+                    output_tokens,
+                )
+                for number, part in enumerate(hold.parts)
+            ]
+        )
+
+    async def settle(self, hold: Hold, settlement: Settlement) -> None:
+        """See `tokenweir.ledger.base.Ledger.settle`."""
+        await _all(
+            [
+                self._store.settle(
+                    part.tag,
+                    share_of(hold, part, keeps_record=number == 0),
+                    account_of(hold, settlement, keeps_record=number == 0),
+                )
+                for number, part in enumerate(hold.parts)
+            ]
+        )
+
+    async def cancel(self, hold: Hold, *, unclaimed_only: bool = False) -> None:
+        """See `tokenweir.ledger.base.Ledger.cancel`."""
+        await _all(self._cancels(hold, hold.parts, unclaimed_only=unclaimed_only))
+
+    async def epoch(self) -> str:
+        """See `tokenweir.ledger.base.Ledger.epoch`."""
+        return self._store.epoch
+
+    async def ping(self) -> None:
+        """See `tokenweir.ledger.base.Ledger.ping`."""
+        await self._store.ping()
+
+    async def close(self) -> None:
+        """See `tokenweir.ledger.base.Ledger.close`."""
+        await self._store.close()
+
+    def _cancels(
+        self, hold: Hold, parts: Sequence[Part], *, unclaimed_only: bool = False
+    ) -> list[Awaitable[None]]:
+        return [
+            self._store.cancel(part.tag, hold.id, unclaimed_only=unclaimed_only)
+            for part in parts
+        ]
+
+
+async def _all(calls: Sequence[Awaitable[None]]) -> None:
+    """Await every one of *calls*; then raise the first error that there was."""
+    if len(calls) == 1:  # nearly always: no task for it
+        await calls[0]
+        return
+    for outcome in await asyncio.gather(*calls, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome

@@ -1,0 +1,139 @@
+"""
+How the scripts are asked, and what they answer.
+
+WARNING: the headers of `lua/*.lua` say the same. Change both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tokenweir.core.bucket import Bucket
+from tokenweir.core.hold import Amounts, Denied, Granted, Limit, LimitState, amount_of
+from tokenweir.core.holding import Account, Holding, Share, State, Taken, key_of
+from tokenweir.core.policy import Axis
+from tokenweir.core.rejection import QuotaFailure
+
+Argument = str | int
+
+
+def share_arguments(share: Share, *, labelled: bool = True) -> list[Argument]:
+    """Return *share* as `read_share` in ``lua/holding.lua`` takes it."""
+    amounts = share.amounts
+    arguments: list[Argument] = [
+        share.hold_id,
+        share.model,
+        amounts.requests,
+        amounts.input_tokens,
+        amounts.output_tokens,
+        len(share.limits),
+    ]
+    for limit in share.limits:
+        arguments += (
+            key_of(limit),
+            limit.axis.value,
+            limit.rate,
+            limit.capacity,
+            int(limit.shadow),
+        )
+    return arguments + _pairs(share.labels if labelled else {})
+
+
+def account_arguments(account: Account) -> list[Argument]:
+    """Return *account* as ``lua/settle.lua`` takes it."""
+    amounts = account.amounts
+    return [
+        amounts.requests,
+        amounts.input_tokens,
+        amounts.output_tokens,
+        account.duration_ms,
+        account.learned_tokens,
+        *_pairs(account.record),
+        *_pairs(account.increments),
+    ]
+
+
+def answer_of(
+    share: Share, verdict: int, epoch: str, rows: str
+) -> Granted | Denied | None:
+    """Return what ``lua/reserve.lua`` answered; None: the hold has ended already."""
+    if verdict < 0:
+        return None
+    states: list[LimitState] = []
+    failures: list[QuotaFailure] = []
+    for row in filter(None, rows.split(",")):
+        number, fits, *figures = map(int, row.split(" "))
+        limit = share.limits[number - 1]
+        if fits:
+            states.append(LimitState(limit, *figures))
+        else:
+            failures.append(_failure(limit, share.amounts, *figures))
+    shadowed = tuple(failure for failure in failures if failure.shadow)
+    if verdict:
+        return Granted(epoch, tuple(states), shadowed)
+    enforced = tuple(failure for failure in failures if not failure.shadow)
+    return Denied(epoch, enforced, shadowed)
+
+
+def bucket_of(text: str) -> Bucket:
+    """Read a bucket as it is stored."""
+    return Bucket(*map(int, text.split(" ")))
+
+
+def holding_of(fields: Mapping[str, str]) -> Holding:
+    """Read a hold or a tombstone as it is stored, but for its answer."""
+    taken = sorted(
+        (int(name[2:]), _taken(text))
+        for name, text in fields.items()
+        if name.startswith("t:")
+    )
+    recorded = {name: int(text) for name, text in _with_prefix("i:", fields)}
+    return Holding(
+        State(fields["state"]),
+        int(fields["until"]),
+        int(fields["started"]),
+        Amounts(
+            int(fields.get("requests", 0)),
+            int(fields.get("input", 0)),
+            int(fields.get("output", 0)),
+        ),
+        tuple(limit for _, limit in taken),
+        int(fields.get("progress", 0)),
+        fields.get("claimed") == "1",
+        fields.get("model", ""),
+        dict(_with_prefix("l:", fields)),
+        recorded if "recorded" in fields else None,
+    )
+
+
+def _pairs(mapping: Mapping[str, Argument]) -> list[Argument]:
+    return [len(mapping), *(text for pair in mapping.items() for text in pair)]
+
+
+def _failure(
+    limit: Limit, amounts: Amounts, used: int, reserved: int, wait_ms: int
+) -> QuotaFailure:
+    return QuotaFailure(
+        limit.quota,
+        limit.axis,
+        limit.partition,
+        limit.capacity,
+        used,
+        reserved,
+        amount_of(limit.axis, amounts),
+        wait_ms,
+        limit.shadow,
+    )
+
+
+def _taken(text: str) -> Taken:
+    axis, rate, capacity, tokens, key = text.split(" ", 4)
+    return Taken(key, Axis(axis), int(rate), int(capacity), int(tokens))
+
+
+def _with_prefix(prefix: str, fields: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    return (
+        (name.removeprefix(prefix), text)
+        for name, text in fields.items()
+        if name.startswith(prefix)
+    )

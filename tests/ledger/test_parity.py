@@ -1,0 +1,224 @@
+"""The scripts do what the reference does: on any series, to the last digit."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.ledger.builders import SUBJECT, Clock, Recorder, comparable
+from tests.servers import Server
+from tokenweir.core.errors import LedgerUnavailableError
+from tokenweir.core.hold import (
+    Amounts,
+    Hold,
+    Limit,
+    Outcome,
+    Part,
+    Settlement,
+)
+from tokenweir.core.holding import State
+from tokenweir.core.levels import Levels
+from tokenweir.core.policy import Axis
+from tokenweir.core.usage import Source, TokenUsage
+from tokenweir.ledger.memory import MemoryStore
+from tokenweir.ledger.redis import RedisStore
+from tokenweir.ledger.tagged import TaggedLedger
+
+STEPS = 400
+VERBS = {
+    "make": 6,
+    "reserve": 10,
+    "extend": 6,
+    "settle": 6,
+    "cancel": 3,
+    "wait": 6,
+    "sweep": 1,
+}
+# Mostly moments; sometimes past the expiry of holds, of tombstones, or back.
+WAITS_MS = (0, 1, 13, 700, 5_000, 5_000, 29_999, 30_000, 61_000, 910_000, 1_200_000)
+RARE_WAITS_MS = (10**8, 4 * 10**10, -1, -40_000)
+CAPACITIES = (1, 3, 100, 150, 1_000, 10_000_000_000)
+RATES = (1, 7, 60, 1_000, 10_000_000_000)
+PEOPLE = ("ann", "Ünal 1 2", "x" * 300)
+HOLDS = 6
+
+TAGS = itertools.count()
+
+
+@dataclass
+class Dice:
+    """Throws what is asked for next."""
+
+    random: random.Random
+
+    def limits(self) -> tuple[Limit, ...]:
+        """Up to four limits, out of a few quotas whose figures change."""
+        quotas = self.random.sample(range(8), self.random.choice((0, 1, 2, 3, 4)))
+        return tuple(self.limit(number) for number in sorted(quotas))
+
+    def limit(self, number: int) -> Limit:
+        """The quota of that number, as the policy has it today."""
+        axis = list(Axis)[number % 5]
+        return Limit(
+            f"q{number}",
+            axis,
+            f"tenant=acme,user={PEOPLE[number % 3]}",
+            0 if axis is Axis.CONCURRENCY else self.random.choice(RATES),
+            self.random.choice(CAPACITIES),
+            self.random.random() < 0.25,
+        )
+
+    def amounts(self) -> Amounts:
+        """What is reserved."""
+        few = (0, 1, 20, 50, 99)
+        choose = self.random.choice
+        return Amounts(choose((0, 1, 1, 1, 2)), choose(few), choose(few))
+
+    def settlement(self) -> Settlement:
+        """What was used."""
+        choose = self.random.choice
+        return Settlement(
+            TokenUsage(
+                input_tokens=choose((0, 1, 20, 50)),
+                cached_input_tokens=choose((0, 0, 7)),
+                output_tokens=choose((0, 1, 20, 50, 120, 3_000, 20_000_000_000)),
+                reasoning_tokens=choose((0, 0, 9)),
+            ),
+            choose(list(Source)),
+            choose(list(Outcome)),
+            choose((0, 1, 1, 1, 3)),
+            choose((0, 200, 503)),
+            choose((None, "gpt-4o-2024")),
+            choose((0, 1, 333, 2_000, 60_000, 100_000_000)),
+            choose((None, 5)),
+            choose(((), ("ledger_open", "x"))),
+        )
+
+    def wait_ms(self) -> int:
+        """How long until the next step."""
+        return self.random.choice(
+            RARE_WAITS_MS if self.random.random() < 0.05 else WAITS_MS
+        )
+
+
+@dataclass
+class Twins:
+    """The reference and the scripts, told the same at the same time."""
+
+    memory: MemoryStore
+    redis: RedisStore
+    clock: Clock
+    dice: Dice
+    tag: str = field(default_factory=lambda: f"tw:test{next(TAGS)}")
+    holds: dict[int, Hold] = field(default_factory=dict)
+    made: int = 0
+    seen: Counter[str] = field(default_factory=Counter)
+
+    async def step(self) -> None:
+        """Ask both for the next thing, and compare the answers."""
+        (verb,) = self.dice.random.choices(list(VERBS), list(VERBS.values()))
+        number = self.dice.random.randrange(HOLDS)
+        if verb == "wait":
+            self.clock.now_ms += self.dice.wait_ms()
+        elif verb == "sweep":
+            counts = [await store.sweep([self.tag]) for store in self.stores]
+            assert counts[0] == counts[1]
+        elif verb == "make" or number not in self.holds:
+            self.holds[number] = self.new_hold()
+        else:
+            await self.call(verb, self.holds[number])
+
+    async def call(self, verb: str, hold: Hold) -> None:
+        """Perform one verb of a ledger on both."""
+        known = (await self.memory.snapshot(self.tag)).holdings.get(hold.id)
+        detail: object = {
+            "settle": self.dice.settlement,
+            "extend": lambda: self.dice.random.choice((0, 1, 70, 2_000)),
+        }.get(verb, lambda: self.dice.random.random() < 0.5)()
+        outcomes = [
+            await outcome_of(perform(TaggedLedger(store), verb, hold, detail))
+            for store in self.stores
+        ]
+        assert outcomes[0] == outcomes[1]
+        self.seen[f"{verb} {known.state if known else 'unknown'}"] += 1
+        self.seen[type(outcomes[0]).__name__] += 1
+
+    async def compare(self) -> None:
+        """Levels, holds, tombstones, records and rollups are the same."""
+        memory, redis = [
+            comparable(await store.snapshot(self.tag), self.clock.now_ms)
+            for store in self.stores
+        ]
+        assert memory == redis
+        assert self.memory.epoch == self.redis.epoch
+
+    @property
+    def stores(self) -> tuple[MemoryStore, RedisStore]:
+        """Both."""
+        return self.memory, self.redis
+
+    def new_hold(self) -> Hold:
+        """Return a hold that was made now, or before the ledger was flushed."""
+        self.made += 1
+        epoch = self.memory.epoch if self.dice.random.random() < 0.8 else "0"
+        name = f"{epoch}-{self.clock.now_ms:x}-{self.made:04x}"
+        part = Part(self.tag, self.dice.limits())
+        return Hold(name, (part,), self.dice.amounts(), SUBJECT)
+
+
+async def perform(
+    ledger: TaggedLedger, verb: str, hold: Hold, detail: object
+) -> object:
+    """Perform a verb of a ledger."""
+    match verb, detail:
+        case "reserve", _:
+            return await ledger.reserve(hold)
+        case "extend", int():
+            return await ledger.extend(hold, detail)
+        case "settle", Settlement():
+            return await ledger.settle(hold, detail)
+        case _:
+            return await ledger.cancel(hold, unclaimed_only=bool(detail))
+
+
+async def outcome_of(answer: Awaitable[object]) -> object:
+    """Return what was answered, or that nothing was."""
+    try:
+        return await answer
+    except LedgerUnavailableError as error:
+        return str(error)
+
+
+@pytest.fixture(params=["valkey_server", "redis_server"])
+async def twins(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Twins]:
+    """The reference beside each server's scripts."""
+    # Redis forgets by its own clock, not by the test's: here neither does.
+    monkeypatch.setattr(Levels, "forget", lambda _levels, _now_ms: None)
+    server: Server = request.getfixturevalue(request.param)
+    clock, events = Clock(), Recorder()
+    redis = RedisStore(server.url, events, deadline_seconds=30, now_ms=clock)
+    memory = MemoryStore(Recorder(), now_ms=clock)
+    yield Twins(memory, redis, clock, Dice(random.Random()))
+    await redis.close()
+    assert events.faults == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_scripts_do_what_the_reference_does(twins: Twins, seed: int) -> None:
+    """
+    On any series of calls the scripts and the reference agree exactly.
+    """
+    twins.dice.random.seed(seed)
+    for _ in range(STEPS):
+        await twins.step()
+        await twins.compare()
+
+    assert {"Granted", "Denied", "settle held", "settle lost"} <= set(twins.seen)
+    assert {f"extend {state}" for state in State} <= set(twins.seen)
