@@ -34,7 +34,10 @@ def duration(ms: int) -> str:
 
 def printable_ascii(text: str, limit: int) -> str:
     """Return *text* as one line of at most *limit* printable ASCII characters."""
-    return "".join(c if " " <= c <= "~" else "?" for c in text[:limit]).strip()
+    line = text[:limit]
+    if not (line.isascii() and line.isprintable()):
+        line = "".join(c if " " <= c <= "~" else "?" for c in line)
+    return line.strip()
 
 
 def time_of_day(unix_ms: int) -> str:
