@@ -21,6 +21,7 @@ from tokenweir.ledger.store import Snapshot
 
 START_MS = 1_700_000_000_000
 TAG = "tw:017"
+WORST_CASE = Amounts(requests=1, input_tokens=40, output_tokens=60)
 SUBJECT = Subject("acme", "acme-ci", "ann", "chat_completions", "gpt-4o", "openai")
 
 
@@ -40,6 +41,7 @@ class Recorder:
     """Takes the ledger's events."""
 
     calls: list[tuple[str, bool]] = field(default_factory=list)
+    seconds: float = 0.0
     reaped: int = 0
     spooled: list[int] = field(default_factory=list)
     faults: list[tuple[str, BaseException]] = field(default_factory=list)
@@ -47,6 +49,7 @@ class Recorder:
     def ledger_call(self, verb: str, seconds: float, *, failed: bool) -> None:
         """A call ended."""
         self.calls.append((verb, failed))
+        self.seconds += seconds
 
     def holds_reaped(self, count: int) -> None:
         """Holds were reaped."""
@@ -82,7 +85,7 @@ def concurrency(slots: int, *, quota: str = "slots", shadow: bool = False) -> Li
 def hold(
     number: int,
     *limits: Limit,
-    amounts: Amounts = Amounts(1, 40, 60),
+    amounts: Amounts = WORST_CASE,
     epoch: str = "0",
     made_ms: int = START_MS,
 ) -> Hold:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -15,6 +15,8 @@ from tests.servers import Server
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import (
     Amounts,
+    Denied,
+    Granted,
     Hold,
     Limit,
     Outcome,
@@ -99,6 +101,12 @@ class Dice:
             choose(((), ("ledger_open", "x"))),
         )
 
+    def detail(self, verb: str) -> object:
+        """What is said beside the hold."""
+        if verb == "settle":
+            return self.settlement()
+        return self.random.choice((0, 1, 70, 2_000))
+
     def wait_ms(self) -> int:
         """How long until the next step."""
         return self.random.choice(
@@ -136,12 +144,9 @@ class Twins:
     async def call(self, verb: str, hold: Hold) -> None:
         """Perform one verb of a ledger on both."""
         known = (await self.memory.snapshot(self.tag)).holdings.get(hold.id)
-        detail: object = {
-            "settle": self.dice.settlement,
-            "extend": lambda: self.dice.random.choice((0, 1, 70, 2_000)),
-        }.get(verb, lambda: self.dice.random.random() < 0.5)()
+        detail = self.dice.detail(verb)
         outcomes = [
-            await outcome_of(perform(TaggedLedger(store), verb, hold, detail))
+            await perform(TaggedLedger(store), verb, hold, detail)
             for store in self.stores
         ]
         assert outcomes[0] == outcomes[1]
@@ -173,25 +178,21 @@ class Twins:
 
 async def perform(
     ledger: TaggedLedger, verb: str, hold: Hold, detail: object
-) -> object:
-    """Perform a verb of a ledger."""
-    match verb, detail:
-        case "reserve", _:
-            return await ledger.reserve(hold)
-        case "extend", int():
-            return await ledger.extend(hold, detail)
-        case "settle", Settlement():
-            return await ledger.settle(hold, detail)
-        case _:
-            return await ledger.cancel(hold, unclaimed_only=bool(detail))
-
-
-async def outcome_of(answer: Awaitable[object]) -> object:
-    """Return what was answered, or that nothing was."""
+) -> Granted | Denied | str | None:
+    """Return what a verb was answered with, or that it was not."""
     try:
-        return await answer
+        match verb, detail:
+            case "reserve", _:
+                return await ledger.reserve(hold)
+            case "extend", int():
+                await ledger.extend(hold, detail)
+            case "settle", Settlement():
+                await ledger.settle(hold, detail)
+            case _:
+                await ledger.cancel(hold, unclaimed_only=bool(detail))
     except LedgerUnavailableError as error:
         return str(error)
+    return None
 
 
 @pytest.fixture(params=["valkey_server", "redis_server"])
