@@ -1,0 +1,221 @@
+"""
+The composition root: the only module that knows every other one.
+
+A processor starts from the outside in and stops from the inside out: it takes
+exchanges only once it could settle them, and leaves only when what passed is
+settled, or waits no longer for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvloop
+
+from tokenweir.admin.readiness import ReadinessProbe
+from tokenweir.admin.server import AdminServer
+from tokenweir.config.load import load_policy
+from tokenweir.config.watch import PolicyWatcher
+from tokenweir.core.errors import PolicyError
+from tokenweir.core.hold import Hold
+from tokenweir.core.policy import Model, Policy
+from tokenweir.core.request_side import Arrival
+from tokenweir.driver.background import Background
+from tokenweir.driver.handoff import Handoff
+from tokenweir.driver.services import Services
+from tokenweir.extproc.server import Server
+from tokenweir.extproc.session import Sessions
+from tokenweir.ledger.redis import RedisStore
+from tokenweir.ledger.spool import SpooledLedger
+from tokenweir.ledger.sweeper import Sweeper
+from tokenweir.ledger.tagged import TaggedLedger
+from tokenweir.telemetry import libraries
+from tokenweir.telemetry.fanout import Fanout
+from tokenweir.telemetry.logs import JsonLog
+from tokenweir.telemetry.metrics import Metrics
+from tokenweir.tokenizers.counter import TokenCounter
+
+# How long streams that are still open may take: as long as one answer.
+STOP_SECONDS = 2.0
+# How long what was settled last may wait for the ledger before this process ends.
+FLUSH_SECONDS = 4.0
+DRAIN_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ServeSettings:
+    """
+    What a processor is started with.
+
+    Attributes:
+        policy_path: The policy file.
+        socket_path: Where Envoy finds this processor, and no other.
+        ledger_url: ``redis://``, ``rediss://`` or ``unix://``.
+        ledger_timeout_seconds: For each call.
+        admin_host: Address of the admin port.
+        admin_port: 0: a free one.
+        drain_seconds: How long open exchanges may take after SIGTERM.
+    """
+
+    policy_path: Path
+    socket_path: Path
+    ledger_url: str
+    ledger_timeout_seconds: float = 0.2
+    admin_host: str = "127.0.0.1"
+    admin_port: int = 9090
+    drain_seconds: float = 25.0
+
+
+def serve(settings: ServeSettings, env: Mapping[str, str]) -> int:
+    """Run a processor until SIGTERM or SIGINT; return the exit code."""
+    try:
+        policy = load_policy(settings.policy_path, env)
+    except PolicyError as error:
+        for problem in error.problems:
+            print(f"{settings.policy_path}: {problem}", file=sys.stderr)  # noqa: T201
+        return 1
+    return uvloop.run(_serve(settings, env, policy))
+
+
+async def _serve(
+    settings: ServeSettings, env: Mapping[str, str], policy: Policy
+) -> int:
+    processor = Processor(settings, env, policy)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, processor.reload)
+    try:
+        await processor.start()
+    except OSError as error:
+        print(f"can't start: {error.strerror or error}", file=sys.stderr)  # noqa: T201
+        return 1
+    await stop.wait()
+    await processor.stop()
+    return 0
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Processor:
+    """
+    Everything that one process serves Envoy with.
+
+    Attributes:
+        policy: The snapshot that new exchanges begin with.
+    """
+
+    def __init__(
+        self, settings: ServeSettings, env: Mapping[str, str], policy: Policy
+    ) -> None:
+        self.policy = policy
+        self._settings = settings
+        self._metrics = Metrics()
+        self._log = JsonLog(on_dropped=self._metrics.line_dropped)
+        self._hooks = Fanout((self._log, self._metrics), self._metrics.sink_failed)
+        self._counter = TokenCounter(on_fault=self._hooks.fault)
+        self._store = RedisStore(
+            settings.ledger_url,
+            self._hooks,
+            deadline_seconds=settings.ledger_timeout_seconds,
+        )
+        self._ledger = SpooledLedger(TaggedLedger(self._store), self._hooks)
+        self._sweeper = Sweeper(self._store, self._hooks)
+        self._watcher = PolicyWatcher(
+            settings.policy_path, env, self._use_policy, self._hooks
+        )
+        self._readiness = ReadinessProbe(lambda: self.policy, self._ledger.ping)
+        self._admin = AdminServer(
+            settings.admin_host,
+            settings.admin_port,
+            self._metrics.registry,
+            self._readiness,
+        )
+        self._background = Background(self._hooks)
+        self._handoff = Handoff(self._cancel_unclaimed)
+        self._services = Services(
+            ledger=self._ledger,
+            counter=self._counter,
+            on_exchange_end=self._hooks,
+            events=self._hooks,
+            background=self._background,
+            now_ms=_now_ms,
+        )
+        self._server = Server(
+            Sessions(self._services, self._handoff, self._arrival),
+            settings.socket_path,
+            self._hooks,
+        )
+
+    async def start(self) -> None:
+        """Serve. Raises: OSError, if a port or the socket can't be had."""
+        libraries.capture(self._log.library)
+        self._use_policy(self.policy)
+        self._metrics.watch_holds(lambda: len(self._services.responding))
+        await asyncio.to_thread(
+            self._counter.preload,
+            [model.upstream_model or model.name for model in self._models()],
+        )
+        await self._admin.start()
+        await self._sweeper.start()
+        self._watcher.start(self.policy)
+        await self._server.start()
+        self._log.event("serving", socket=str(self._settings.socket_path))
+
+    async def stop(self) -> None:
+        """Take no new exchanges, let open ones end or settle them, and leave."""
+        self._readiness.draining = True
+        self._log.event("draining")
+        await self._server.drain()
+        await self._watcher.stop()
+        await self._await_exchanges()
+        for exchange in tuple(self._services.responding):
+            exchange.drain()
+        await self._server.stop(STOP_SECONDS)
+        await self._background.join(FLUSH_SECONDS)
+        await self._sweeper.stop()
+        await self._ledger.flush(FLUSH_SECONDS)
+        await self._ledger.close()
+        self._counter.close()
+        await self._admin.stop()
+        self._log.event("stopped")
+        self._log.close()
+
+    def reload(self) -> None:
+        """Read the policy again now."""
+        self._watcher.reload()
+
+    # === parts =================================================================
+
+    def _models(self) -> tuple[Model, ...]:
+        return (*self.policy.models.values(), *self.policy.model_families)
+
+    def _use_policy(self, policy: Policy) -> None:
+        self.policy = policy
+        self._metrics.use_policy(policy)
+
+    def _arrival(self) -> Arrival:
+        hold_id = f"{self._store.epoch}-{_now_ms():x}-{secrets.token_hex(8)}"
+        return Arrival(self.policy, hold_id, draining=self._readiness.draining)
+
+    def _cancel_unclaimed(self, hold: Hold) -> None:
+        self._background.spawn(self._ledger.cancel(hold, unclaimed_only=True))
+
+    async def _await_exchanges(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.drain_seconds):
+                # Polled: what is waited for changes with each exchange, and a drain
+                # is rare.
+                while self._services.responding or self._handoff.size:  # noqa: ASYNC110
+                    await asyncio.sleep(DRAIN_POLL_SECONDS)

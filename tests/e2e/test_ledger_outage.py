@@ -1,0 +1,111 @@
+"""The ledger goes away under load, and comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.pod import KEY, OTHER_KEY, Pod, policy, sha256
+from tests.scripted_upstream import ScriptedUpstream, reply
+
+pytestmark = pytest.mark.e2e
+
+OUTAGE_SECONDS = 20.0
+DEADLINE_SECONDS = 2.5
+ANSWER = {
+    "model": "gpt-4o",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi."}}],
+    "usage": {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12},
+}
+REQUEST = {
+    "model": "gpt-4o",
+    "max_tokens": 50,
+    "messages": [{"role": "user", "content": "Hello."}],
+}
+
+
+def two_minds(port: int) -> dict[str, Any]:
+    """Return a policy: acme is refused while the ledger is silent, globex is not."""
+    content = policy(port, quotas=[{"tokens_per_minute": 6_000_000}])
+    content["tenants"]["globex"] = {
+        "keys": [{"id": "g", "sha256": sha256(OTHER_KEY)}],
+        "quotas": [{"tokens_per_minute": 6_000_000, "on_ledger_failure": "open"}],
+    }
+    return content
+
+
+class Load:
+    """
+    Calls without end, one after the other, and counts what comes.
+
+    Attributes:
+        statuses: How often each came.
+        slowest_seconds: Of all calls.
+    """
+
+    def __init__(self, pod: Pod, key: str) -> None:
+        self.statuses: Counter[int] = Counter()
+        self.slowest_seconds = 0.0
+        self._pod = pod
+        self._headers = {"authorization": f"Bearer {key}"}
+
+    async def run(self, over: asyncio.Event) -> None:
+        """Call until *over*."""
+        async with httpx.AsyncClient(timeout=30) as client:
+            while not over.is_set():
+                began = time.monotonic()
+                answer = await client.post(
+                    f"{self._pod.url}/chat/completions",
+                    json=REQUEST,
+                    headers=self._headers,
+                )
+                seconds = time.monotonic() - began
+                self.slowest_seconds = max(self.slowest_seconds, seconds)
+                self.statuses[answer.status_code] += 1
+                await asyncio.sleep(0.05)
+
+
+async def test_twenty_seconds_without_a_ledger() -> None:
+    """
+    Every client is answered within its deadline, as its tenant's policy says, and
+    after the return the ledger holds what the provider reported, once.
+    """
+    async with ScriptedUpstream() as upstream:
+        upstream.play(reply(json.dumps(ANSWER).encode()))
+        async with Pod.start(two_minds(upstream.port)) as pod:
+            over = asyncio.Event()
+            loads = {
+                key: [Load(pod, key) for _ in range(4)] for key in (KEY, OTHER_KEY)
+            }
+            running = [
+                asyncio.create_task(load.run(over))
+                for each in loads.values()
+                for load in each
+            ]
+            await asyncio.sleep(2)
+            pod.server.pause()
+            await asyncio.sleep(OUTAGE_SECONDS)
+            pod.server.resume()
+            await asyncio.sleep(3)
+            over.set()
+            await asyncio.gather(*running)
+            await pod.settled()
+            await asyncio.sleep(1)
+
+            for load in [*loads[KEY], *loads[OTHER_KEY]]:
+                assert load.slowest_seconds < DEADLINE_SECONDS
+            closed = sum((load.statuses for load in loads[KEY]), Counter())
+            opened = sum((load.statuses for load in loads[OTHER_KEY]), Counter())
+            assert set(closed) == {200, 503}
+            assert set(opened) == {200}
+            for tenant, count in (("acme", closed[200]), ("globex", opened[200])):
+                assert await pod.ledger.total(tenant) == (9 * count, 3 * count)
+                sums = await pod.ledger.rolled_up(tenant)
+                assert sums["input_tokens"] == 9 * count
+                assert sums["output_tokens"] == 3 * count

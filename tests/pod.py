@@ -1,0 +1,254 @@
+"""
+A pod as it runs in production, for tests: Envoy, processors, a ledger.
+
+    async with Pod.start(policy(upstream.port)) as pod:
+        ... http://127.0.0.1:{pod.port}/v1/chat/completions ...
+
+Every process is real and is reached from outside only. `Pod.settled` waits until
+the ledger has no hold left, which is how every test should end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.envoy_process import EnvoyProcess
+from tests.ledger_view import LedgerView
+from tests.servers import Server, start_valkey
+from tokenweir.config.load import load_policy
+from tokenweir.envoyconf.bootstrap import render
+from tokenweir.envoyconf.settings import EnvoySettings
+
+KEY = "sk-tw-acme"
+OTHER_KEY = "sk-tw-globex"
+CREDENTIAL = "sk-provider-CANARY"
+PATIENCE_SECONDS = 20.0
+
+
+def sha256(text: str) -> str:
+    """Return the lower-case hex digest that policies keep keys as."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def policy(port: int, **changes: object) -> dict[str, Any]:
+    """
+    Return a policy of two providers on *port*, two tenants and no quota.
+
+    *changes* replace top-level members; ``quotas`` are tenant acme's.
+    """
+    quotas = changes.pop("quotas", [])
+    base = f"http://127.0.0.1:{port}"
+    content: dict[str, Any] = {
+        "version": 1,
+        "providers": {
+            "openai": {
+                "base_url": base,
+                "dialect": "openai",
+                "credential": "env:OPENAI_API_KEY",
+            },
+            "anthropic": {
+                "base_url": base,
+                "dialect": "anthropic",
+                "credential": "env:ANTHROPIC_API_KEY",
+            },
+        },
+        "models": {
+            "gpt-4o": {"provider": "openai", "max_output_tokens": 16384},
+            "gpt-4o-mini": {"provider": "openai", "max_output_tokens": 16384},
+            "claude-sonnet-4-5": {"provider": "anthropic", "max_output_tokens": 64000},
+        },
+        "tenants": {
+            "acme": {"keys": [{"id": "ci", "sha256": sha256(KEY)}], "quotas": quotas},
+            "globex": {"keys": [{"id": "g", "sha256": sha256(OTHER_KEY)}]},
+        },
+    }
+    return content | changes
+
+
+@dataclass
+class Processor:
+    """
+    One `tokenweir serve`.
+
+    Attributes:
+        socket: Where Envoy finds it.
+        command: Arguments, for `restart`.
+        log: File that gets its standard output and error.
+    """
+
+    socket: Path
+    command: list[str]
+    log: Path
+    environment: Mapping[str, str]
+    process: subprocess.Popen[bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Start it, and return once it serves. Raises: RuntimeError with its log."""
+        served = self.count("serving")
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command, stdout=log, stderr=log, env=dict(self.environment)
+            )
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self.count("serving") == served:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"no processor:\n{self.log.read_text()[-4000:]}")
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """End it without a word (SIGKILL)."""
+        self.process.kill()
+        self.process.wait()
+
+    def terminate(self) -> None:
+        """Ask it to drain (SIGTERM); returns at once."""
+        self.process.terminate()
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return what it has logged, as objects."""
+        text = self.log.read_text() if self.log.exists() else ""
+        found = []
+        for line in text.splitlines():
+            with contextlib.suppress(ValueError):
+                found.append(json.loads(line))
+        return [line for line in found if isinstance(line, dict)]
+
+    def count(self, event: str) -> int:
+        """Return how many lines there are of *event*."""
+        return sum(line.get("event") == event for line in self.lines())
+
+
+@dataclass
+class Pod:
+    """
+    Envoy, processors and a ledger.
+
+    Attributes:
+        port: Where apps connect to.
+        ledger: What the ledger holds, as seen by a stranger.
+        server: The ledger's process.
+        processors: One for each worker.
+        policy_path: Change it, and the processors follow.
+    """
+
+    envoy: EnvoyProcess
+    server: Server
+    processors: list[Processor]
+    ledger: LedgerView
+    policy_path: Path
+    port: int
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def start(
+        cls,
+        content: Mapping[str, Any],
+        *,
+        workers: int = 1,
+        server: Server | None = None,
+        drain_seconds: int = 5,
+        envoy_settings: Mapping[str, Any] | None = None,
+    ) -> AsyncIterator[Pod]:
+        """Start a pod under the policy *content*, and stop it at the end."""
+        folder = Path(tempfile.mkdtemp(prefix="tw-pod-"))
+        with contextlib.ExitStack() as stack:
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            if server is None:
+                server = await asyncio.to_thread(start_valkey, folder)
+                stack.callback(server.stop)
+            path = folder / "policy.yaml"
+            path.write_text(yaml.safe_dump(dict(content)))
+            processors: list[Processor] = []
+            for number in range(workers):
+                processor = await asyncio.to_thread(
+                    _processor, folder, number, server.url, drain_seconds
+                )
+                stack.callback(_end, processor)
+                processors.append(processor)
+            settings = EnvoySettings(
+                listen_port=0,
+                processor_sockets=tuple(str(each.socket) for each in processors),
+                **(envoy_settings or {}),
+            )
+            bootstrap = render(load_policy(path, _environment()), settings)
+            envoy = await asyncio.to_thread(EnvoyProcess.start, bootstrap)
+            stack.callback(envoy.stop)
+            async with LedgerView.connect(server.url) as ledger:
+                yield cls(envoy, server, processors, ledger, path, envoy.port)
+
+    @property
+    def url(self) -> str:
+        """What OpenAI's SDK takes as its base URL."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def exchanges(self) -> list[dict[str, Any]]:
+        """Return the processors' log lines of exchanges, in order of each."""
+        return [
+            line
+            for processor in self.processors
+            for line in processor.lines()
+            if line.get("event") == "exchange"
+        ]
+
+    async def settled(self, seconds: float = PATIENCE_SECONDS) -> None:
+        """Wait until nothing is held. Raises: TimeoutError, and says what is."""
+        await until(self.ledger.nothing_held, seconds)
+
+
+async def until(
+    condition: Callable[[], Any], seconds: float = PATIENCE_SECONDS
+) -> None:
+    """Wait until *condition* (which may be a coroutine function) holds."""
+    deadline = time.monotonic() + seconds
+    while True:
+        held = condition()
+        if asyncio.iscoroutine(held):
+            held = await held
+        if held:
+            return
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {seconds} s: {condition}")
+        await asyncio.sleep(0.02)
+
+
+def _environment() -> dict[str, str]:
+    return {
+        **os.environ,
+        "OPENAI_API_KEY": CREDENTIAL,
+        "ANTHROPIC_API_KEY": CREDENTIAL,
+        "PYTHONPATH": str(Path("sidecar").resolve()),
+    }
+
+
+def _processor(folder: Path, number: int, ledger: str, drain_seconds: int) -> Processor:
+    socket = folder / f"{number}.sock"
+    command = [sys.executable, "-m", "tokenweir", "serve"]
+    command += ["--policy", str(folder / "policy.yaml"), "--socket", str(socket)]
+    command += ["--ledger", ledger, "--admin", "127.0.0.1:0"]
+    command += ["--drain-seconds", str(drain_seconds)]
+    return Processor(socket, command, folder / f"{number}.log", _environment())
+
+
+def _end(processor: Processor) -> None:
+    if processor.process.poll() is None:
+        os.kill(processor.process.pid, signal.SIGCONT)
+        processor.kill()
