@@ -1,0 +1,1 @@
+"""Counting tokens: vocabularies that are carried along, within a bounded time."""

@@ -1,0 +1,130 @@
+"""
+The vocabularies that are carried along, and the encoder over them.
+
+Nothing is ever downloaded: the rank tables are package data, and what was read is
+compared with the digest that OpenAI publishes for it. tiktoken does the work.
+
+WARNING: building an encoder takes about half a second, and holds the interpreter's
+lock for 150 ms of it. Do it before serving (`TokenCounter.preload`).
+"""
+
+from __future__ import annotations
+
+import binascii
+import gzip
+import hashlib
+import threading
+from collections.abc import Callable
+from importlib import resources
+
+import tiktoken
+
+from tokenweir.core.model_family import CL100K, O200K
+
+# The digests are those of tiktoken_ext/openai_public.py, of the unpacked files.
+_SHA256 = {
+    O200K: "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+    CL100K: "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+}
+
+SUPPORTED = tuple(_SHA256)
+"""The vocabularies that are carried."""
+
+# How a text is split before pairs are merged, from the same place.
+_LETTERS_LOW = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_LETTERS_UP = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
+_CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+_PATTERN = {
+    O200K: (
+        rf"[^\r\n\p{{L}}\p{{N}}]?{_LETTERS_UP}*{_LETTERS_LOW}+{_CONTRACTION}"
+        rf"|[^\r\n\p{{L}}\p{{N}}]?{_LETTERS_UP}+{_LETTERS_LOW}*{_CONTRACTION}"
+        r"|\p{N}{1,3}"
+        r"| ?[^\s\p{L}\p{N}]+[\r\n/]*"
+        r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ),
+    CL100K: (
+        r"'(?i:[sdmt]|ll|ve|re)"
+        r"|[^\r\n\p{L}\p{N}]?+\p{L}++"
+        r"|\p{N}{1,3}+"
+        r"| ?[^\s\p{L}\p{N}]++[\r\n]*+"
+        r"|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
+    ),
+}
+
+
+Encode = Callable[[str], list[int]]
+"""Turns a text into ranks; special tokens are text like any other."""
+
+OnFault = Callable[[str, BaseException], None]
+"""Told where something of ours broke, and what."""
+
+
+class VocabularyError(Exception):
+    """A rank table is missing or is not the one that OpenAI publishes."""
+
+
+def load_encoding(name: str) -> tiktoken.Encoding:
+    """
+    Build the encoder of the vocabulary *name*, out of `SUPPORTED`.
+
+    It has no special tokens: in a user's text they are text.
+
+    Raises: VocabularyError.
+    """
+    return tiktoken.Encoding(
+        name,
+        pat_str=_PATTERN[name],
+        mergeable_ranks=_ranks(_table(name)),
+        special_tokens={},
+    )
+
+
+class Vocabularies:
+    """
+    Loads each vocabulary once, in the thread that needs it first.
+
+    *on_fault* is told what could not be loaded.
+    """
+
+    def __init__(self, on_fault: OnFault) -> None:
+        self._on_fault = on_fault
+        self._locks = {name: threading.Lock() for name in SUPPORTED}
+        self._encoders: dict[str, Encode | None] = {}
+
+    def loaded(self, name: str) -> bool:
+        """Tell if `get` answers at once."""
+        return name in self._encoders
+
+    def get(self, name: str) -> Encode | None:
+        """Return the encoder of *name*, or None if it can't be had."""
+        with self._locks[name]:
+            if name not in self._encoders:
+                self._encoders[name] = self._load(name)
+            return self._encoders[name]
+
+    def _load(self, name: str) -> Encode | None:
+        try:
+            return load_encoding(name).encode_ordinary
+        except Exception as fault:  # noqa: BLE001  whatever it is: estimate
+            self._on_fault("loading a vocabulary", fault)
+            return None
+
+
+def _table(name: str) -> bytes:
+    packed = resources.files("tokenweir.tokenizers") / "data" / f"{name}.tiktoken.gz"
+    try:
+        table = gzip.decompress(packed.read_bytes())
+    except (OSError, EOFError) as fault:
+        raise VocabularyError(f"{name}: cannot be read") from fault
+    if hashlib.sha256(table).hexdigest() != _SHA256[name]:
+        raise VocabularyError(f"{name}: not the published table")
+    return table
+
+
+def _ranks(table: bytes) -> dict[bytes, int]:
+    """Parse lines of a token in base64, a space and its rank."""
+    fields = table.split()
+    return {
+        binascii.a2b_base64(token): int(rank)
+        for token, rank in zip(fields[::2], fields[1::2], strict=True)
+    }
