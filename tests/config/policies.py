@@ -11,6 +11,7 @@ from tokenweir.config.load import load_policy
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Policy
 
+# Hashes of keys.
 KEY_A = "a" * 64
 KEY_B = "b" * 64
 
@@ -34,6 +35,49 @@ tenants:
     quotas:
       - {{requests_per_minute: 600}}
       - {{tokens_per_minute: 60000}}
+"""
+
+# Every field that there is, but for the other axes.
+FULL = f"""\
+version: 1
+providers:
+  openai:
+    base_url: https://api.openai.com/v1
+    dialect: openai
+    credential: env:OPENAI_API_KEY
+    unknown_paths: opaque
+  local: {{base_url: "http://10.0.0.5:8000", dialect: openai, allow_plaintext: true}}
+  claude: {{base_url: "https://api.anthropic.com", dialect: anthropic}}
+models:
+  gpt-4o-mini:
+    provider: openai
+    upstream_model: gpt-4o-mini-2024-07-18
+    max_output_tokens: 16384
+    default_output_tokens: 1000
+    tokenizer: o200k
+    timeout_class: slow
+  claude-*: {{provider: claude}}
+tenants:
+  acme:
+    keys:
+      - {{id: acme-ci, sha256: "{KEY_A}", models: [gpt-4o-mini]}}
+    models: [gpt-*, claude-3]
+    on_ledger_failure: open
+    quotas:
+      - {{requests_per_minute: 600, capacity: 10, name: burst, mode: shadow}}
+      - {{tokens_per_minute: 60000, counts: input, partition: [key, model]}}
+      - {{concurrency: 8, models: ["*"], routes: [messages], on_ledger_failure: closed}}
+  other: {{keys: [{{id: other, sha256: "{KEY_B}"}}]}}
+quotas:
+  - {{output_tokens_per_minute: 1000000, partition: [provider]}}
+  - {{input_tokens_per_minute: 1000000, partition: [tenant]}}
+single_tenant: acme
+default_providers: {{openai: local}}
+timeouts: {{slow: {{total: 10m, idle: 30}}, default: {{idle: 500ms}}}}
+route_timeouts: {{models: slow}}
+retries: 1
+body_limit: 1MiB
+on_ledger_failure: closed
 """
 
 

@@ -13,6 +13,7 @@ import yaml
 from tests.config.policies import (
     CANARY,
     ENV,
+    FULL,
     KEY_A,
     KEY_B,
     SMALL,
@@ -25,6 +26,7 @@ from tests.config.slips import SLIPS
 from tokenweir.config.document import MAX_SOURCE_BYTES
 from tokenweir.config.files import Files
 from tokenweir.config.load import load_policy
+from tokenweir.config.shape import all_fields
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Axis, Secret
 
@@ -49,6 +51,13 @@ BUDGETS = """\
 """
 
 
+def names(value: object) -> set[str]:
+    """Return every key in *value*."""
+    if isinstance(value, dict):
+        return set(value).union(*map(names, value.values()))
+    return set().union(*map(names, value)) if isinstance(value, list) else set()
+
+
 def test_the_designs_example_loads(tmp_path: pathlib.Path) -> None:
     """The policy that the design shows is a policy, as it stands."""
     policy = load(tmp_path, DESIGN)
@@ -61,6 +70,17 @@ def test_the_designs_example_loads(tmp_path: pathlib.Path) -> None:
     ]
     assert policy.providers["openai"].credential == Secret(CANARY)
     assert policy.digest == hashlib.sha256(DESIGN.encode()).hexdigest()[:12]
+
+
+def test_every_field_at_once(tmp_path: pathlib.Path) -> None:
+    """A policy that uses all of them loads, and has them all."""
+    policy = load(tmp_path, FULL)
+
+    # Only a certificate that is there could be named.
+    unused = {place[-1] for place, _ in all_fields()} - names(yaml.safe_load(FULL))
+    assert unused == {"ca_file"}
+    assert policy.default_providers == {"openai": "local", "anthropic": "claude"}
+    assert policy.body_limit_bytes == 1_048_576
 
 
 def test_a_budget_is_refused_by_name(tmp_path: pathlib.Path) -> None:

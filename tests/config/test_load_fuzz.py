@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Iterator
+from typing import Any
 
 import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.config.policies import CANARY, ENV, SMALL, write
+from tests.config.policies import CANARY, ENV, FULL, SMALL, write
 from tokenweir.config.load import load_policy
+from tokenweir.config.problem import Path
 from tokenweir.core.errors import PolicyError
 
 
@@ -76,3 +79,49 @@ def test_any_bytes_are_a_policy_or_are_told_why_not(
 
     assert "".join(told).isprintable()
     assert CANARY not in "".join(told)
+
+
+def places(value: object, path: Path = ()) -> Iterator[Path]:
+    """Yield the path of everything in *value*."""
+    if path:
+        yield path
+    if isinstance(value, dict | list):
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, part in pairs:
+            yield from places(part, (*path, key))
+
+
+PLACES = list(places(yaml.safe_load(FULL)))
+CHANGES = st.tuples(st.sampled_from(PLACES), st.sampled_from(PLACES), TREES)
+
+
+def put(content: Any, path: Path, value: object) -> None:
+    """Put *value* at *path*, if an earlier change has left a place for it."""
+    for part in path[:-1]:
+        content = content.get(part) if isinstance(content, dict) else content
+        content = content[0] if isinstance(content, list) and content else content
+    if isinstance(content, dict):
+        content[path[-1]] = value
+    elif isinstance(content, list):
+        content.append(value)
+
+
+def changed(changes: list[tuple[Path, Path, object]]) -> str:
+    """Return the full policy with values changed, and some under another's name."""
+    content = yaml.safe_load(FULL)
+    for path, other, value in changes:
+        put(content, path, value)
+        put(content, (*path[:-1], other[-1]), value)
+    return str(yaml.safe_dump(content, allow_unicode=True))
+
+
+@settings(max_examples=500, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(CHANGES, min_size=1, max_size=4))
+def test_any_change_of_a_policy_is_told_or_is_none(
+    tmp_path: pathlib.Path, changes: list[tuple[Path, Path, object]]
+) -> None:
+    """Wherever values are wrong, the rest is still checked, and nothing breaks."""
+    told = outcome(write(tmp_path, changed(changes)))
+
+    assert "".join(told).isprintable()
+    assert all(": " in problem for problem in told)

@@ -29,13 +29,18 @@ class References:
     def __init__(self, file: PolicyFile, left_out: LeftOut) -> None:
         self._file = file
         self._left_out = left_out
+        self._names = {
+            section: {*getattr(file, section), *left_out.names(section)}
+            for section in (*REQUIRED_SECTIONS, "timeouts")
+        }
+        self._names["timeouts"].add(DEFAULT_TIMEOUT_CLASS)
 
     def problems(self) -> Iterator[Problem]:
         """Yield all of them, without lines."""
         yield from self._empty_sections()
         yield from self._providers()
         yield from self._models()
-        yield from self._names()
+        yield from self._other_names()
         yield from self._top_quotas()
         for name, tenant in self._file.tenants.items():
             yield from self._tenant(("tenants", name), tenant)
@@ -43,8 +48,7 @@ class References:
 
     def _empty_sections(self) -> Iterator[Problem]:
         for name in REQUIRED_SECTIONS:
-            gone = self._left_out.section(name) or self._left_out.names(name)
-            if not getattr(self._file, name) and not gone:
+            if not self._names[name] and not self._left_out.section(name):
                 yield Problem((name,), "must have at least one entry")
 
     def _providers(self) -> Iterator[Problem]:
@@ -75,7 +79,7 @@ class References:
                     f"must be at most max_output_tokens, {entry.max_output_tokens}",
                 )
 
-    def _names(self) -> Iterator[Problem]:
+    def _other_names(self) -> Iterator[Problem]:
         for route, name in self._file.route_timeouts.items():
             yield from self._known(name, "timeouts", ("route_timeouts", route))
         for dialect, name in self._file.default_providers.items():
@@ -89,10 +93,8 @@ class References:
             yield from self._known(tenant, "tenants", ("single_tenant",))
 
     def _known(self, name: str, section: str, path: Path) -> Iterator[Problem]:
-        names = {*getattr(self._file, section), *self._left_out.names(section)}
-        if section == "timeouts":
-            names.add(DEFAULT_TIMEOUT_CLASS)
-        if name not in names and not self._left_out.section(section):
+        gone = self._left_out.section(section)
+        if name not in self._names[section] and not gone:
             yield Problem(path, f"is not among `{section}`")
 
     def _top_quotas(self) -> Iterator[Problem]:
@@ -121,9 +123,8 @@ class References:
     ) -> Iterator[Problem]:
         if self._left_out.section("models"):
             return
-        known = {*self._file.models, *self._left_out.names("models")}
         for index, pattern in enumerate(patterns or ()):
-            if not any_overlap([pattern], known):
+            if not any_overlap([pattern], self._names["models"]):
                 yield Problem((*path, index), "matches no model of this policy")
 
     def _keys(self) -> Iterator[Problem]:
