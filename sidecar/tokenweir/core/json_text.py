@@ -26,8 +26,8 @@ from tokenweir.core.errors import MalformedRequestError
 # whatever language recurse too deep.
 MAX_DEPTH = 128
 
-# Strings and containers in one request. A parsed one takes about 100 bytes, so
-# this bounds what a body of a few megabytes can blow itself up to.
+# Strings and containers in one text. A parsed one takes about 100 bytes, so this
+# bounds what a few megabytes can blow themselves up to.
 MAX_VALUES = 500_000
 
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -65,12 +65,21 @@ def read_value(text: bytes) -> Any:
     Return what *text* says, or None if it can't be understood.
 
     Broken UTF-8 is replaced. NaN and infinities, which some providers write as
-    log probabilities, are None; numbers that no float holds are infinite.
+    log probabilities, are None; numbers that no float holds are infinite. More
+    than `MAX_VALUES` are not understood.
     """
+    if len(text) > MAX_VALUES and _values_in(text) > MAX_VALUES:
+        return None
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return _read_tolerantly(text)
+
+
+def write_value(value: object) -> bytes:
+    """Write *value* as JSON; what UTF-8 can't hold is replaced."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")
 
 
 def _read_tolerantly(text: bytes) -> Any:
@@ -79,6 +88,11 @@ def _read_tolerantly(text: bytes) -> Any:
         return json.loads(decoded, parse_constant=_nothing, strict=False)
     except (ValueError, RecursionError):
         return None
+
+
+def _values_in(text: bytes) -> int:
+    """Return about how many strings and containers *text* holds, or some more."""
+    return text.count(b'"') // 2 + text.count(b"{") + text.count(b"[")
 
 
 def _nothing(_constant: str) -> None:

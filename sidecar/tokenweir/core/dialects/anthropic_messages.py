@@ -1,0 +1,94 @@
+"""Anthropic's messages, as Anthropic and those who imitate it serve them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tokenweir.core.dialects import fields
+from tokenweir.core.dialects.anthropic_prompt import read_prompt
+from tokenweir.core.dialects.anthropic_reply import read_message, read_stream_event
+from tokenweir.core.dialects.base import Edits, ErrorFacts, ModelRequest, ResponseFacts
+from tokenweir.core.json_edit import set_member
+from tokenweir.core.json_text import parse_object, read_value, write_value
+from tokenweir.core.sse import ServerSentEvent
+
+# As https://docs.anthropic.com/en/api/errors lists them.
+_ERROR_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+_OTHER_SERVER_ERROR = "api_error"
+_OTHER_CLIENT_ERROR = "invalid_request_error"
+
+
+class AnthropicMessages:
+    """`POST /v1/messages`."""
+
+    name = "anthropic"
+    route = "messages"
+
+    def parse_request(self, body: bytes) -> ModelRequest:
+        """Read a body. Raises: MalformedRequestError."""
+        members = parse_object(body)
+        metadata = fields.mapping(members.get("metadata"), "metadata")
+        return ModelRequest(
+            model=fields.model_name(members.get("model")),
+            stream=fields.flag(members.get("stream"), "stream"),
+            output_cap=fields.integer(members.get("max_tokens"), "max_tokens"),
+            choices=1,
+            user=fields.user_id(metadata.get("user_id"), "metadata.user_id"),
+            wants_usage=True,
+            prompt=read_prompt(members),
+        )
+
+    def rewrite(self, body: bytes, edits: Edits) -> bytes:
+        """
+        Return *body* with *edits*; a body that was read before never raises.
+
+        Usage needs no asking for: every stream has it.
+        """
+        if edits.model is None:
+            return body
+        return set_member(body, "model", msgspec.json.encode(edits.model))
+
+    def read_event(self, event: ServerSentEvent, facts: ResponseFacts) -> None:
+        """Take one event; what is no JSON object says nothing."""
+        if not event.data.lstrip().startswith(b"{"):
+            return
+        data = read_value(event.data)
+        if isinstance(data, dict):
+            read_stream_event(_kind(event, data), data, facts)
+        else:
+            facts.unreadable = True
+
+    def read_body(self, body: bytes, facts: ResponseFacts) -> None:
+        """Take a whole JSON reply."""
+        message = read_value(body)
+        if isinstance(message, dict):
+            read_message(message, facts)
+        else:
+            facts.unreadable = True
+
+    def error_body(self, error: ErrorFacts) -> bytes:
+        """Write *error* as Anthropic does, with its type for the status."""
+        other = _OTHER_SERVER_ERROR if error.status >= 500 else _OTHER_CLIENT_ERROR
+        members = {
+            "type": _ERROR_TYPES.get(error.status, other),
+            "message": error.message,
+            "tokenweir": dict(error.detail),
+        }
+        return write_value({"type": "error", "error": members})
+
+
+def _kind(event: ServerSentEvent, data: dict[str, Any]) -> str:
+    # The same word stands in both places; some who imitate it leave one out.
+    kind = data.get("type")
+    return kind if isinstance(kind, str) else event.event

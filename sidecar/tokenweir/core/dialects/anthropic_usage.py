@@ -1,0 +1,63 @@
+"""
+Anthropic's usage object.
+
+There, classes of input are beside each other: `input_tokens` leaves out what was
+read from or written to a cache. `output_tokens` includes thinking.
+
+Figures are cumulative. `message_start` has those of the input and a first one of
+the output; each `message_delta` replaces what it names, and may repeat the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tokenweir.core.dialects.base import ResponseFacts
+from tokenweir.core.dialects.facts import figure
+from tokenweir.core.usage import TokenUsage
+
+_INPUTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+
+
+def read_usage(report: object, facts: ResponseFacts, *, begun_only: bool) -> None:
+    """
+    Take the usage object *report* into *facts*.
+
+    *begun_only*: it stands at the beginning of a stream, so its output is not all.
+    """
+    if not isinstance(report, dict):
+        return
+    figures = [figure(report.get(name)) for name in (*_INPUTS, "output_tokens")]
+    known = facts.usage
+    if not any(figures) and (known is not None or figures == [None] * len(figures)):
+        return
+    facts.usage = _merge(report, known or TokenUsage())
+    has_input = known is not None or figures[0] is not None
+    if has_input and figures[-1] is not None and not begun_only:
+        facts.usage_final = True
+
+
+def _merge(report: dict[str, Any], known: TokenUsage) -> TokenUsage:
+    """Return *known* with the figures of *report*; zero and unknown erase nothing."""
+    written, written_1h = _cache_writes(report, known)
+    return TokenUsage(
+        input_tokens=figure(report.get("input_tokens")) or known.input_tokens,
+        cached_input_tokens=figure(report.get("cache_read_input_tokens"))
+        or known.cached_input_tokens,
+        cache_write_tokens=written - written_1h,
+        cache_write_1h_tokens=written_1h,
+        output_tokens=figure(report.get("output_tokens")) or known.output_tokens,
+    )
+
+
+def _cache_writes(report: dict[str, Any], known: TokenUsage) -> tuple[int, int]:
+    """Return what was written to caches in all, and for an hour."""
+    by_lifetime = report.get("cache_creation")
+    if not isinstance(by_lifetime, dict):
+        by_lifetime = {}
+    short = figure(by_lifetime.get("ephemeral_5m_input_tokens")) or 0
+    long = figure(by_lifetime.get("ephemeral_1h_input_tokens")) or 0
+    written = figure(report.get("cache_creation_input_tokens")) or short + long
+    if not written:
+        written = known.cache_write_tokens + known.cache_write_1h_tokens
+    return written, min(long or known.cache_write_1h_tokens, written)

@@ -1,0 +1,90 @@
+"""What a message is made of, as it is collected part by part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tokenweir.core.dialects.base import Media, MediaKind, Message
+from tokenweir.core.dialects.media import (
+    is_data_url,
+    media_from_base64,
+    media_from_url,
+)
+
+# Members of parts that nobody here knows which the model does not read, or not
+# by these characters.
+_NO_TEXT = frozenset(
+    {"type", "id", "tool_use_id", "file_id", "cache_control", "signature"}
+)
+_ENCODED = frozenset({"data", "file_data", "encrypted_content", "encrypted_index"})
+
+
+class Content:
+    """
+    Texts and media of one message.
+
+    Attributes:
+        texts: What the model reads, in order.
+        media: Parts that are no text.
+    """
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.media: list[Media] = []
+
+    def add_text(self, text: str) -> None:
+        """Add *text*, unless it's empty."""
+        if text:
+            self.texts.append(text)
+
+    def add_json(self, value: object) -> None:
+        """Add *value* as the model reads it: as JSON; strings are taken for JSON."""
+        if isinstance(value, str):
+            self.add_text(value)
+        elif value is not None:
+            self.add_text(json_of(value))
+
+    def add_url(self, url: str, kind: MediaKind, detail: object = None) -> None:
+        """Add what is behind *url*; a data URL is looked into."""
+        known = detail if isinstance(detail, str) else None
+        self.media.append(media_from_url(url, kind, known))
+
+    def add_encoded(self, data: str, kind: MediaKind) -> None:
+        """Add the part that *data* holds, as base64 or as a data URL."""
+        if is_data_url(data):
+            self.add_url(data, kind)
+        else:
+            self.media.append(media_from_base64(data, kind))
+
+    def add_unknown(self, part: object) -> None:
+        """
+        Add all strings of a *part* that nobody here knows: it must not be free.
+
+        Data URLs and what is encoded become media.
+        """
+        waiting: list[tuple[str, Any]] = [("", part)]
+        while waiting:
+            name, value = waiting.pop()
+            if isinstance(value, dict):
+                waiting.extend(reversed(value.items()))
+            elif isinstance(value, list):
+                waiting.extend((name, item) for item in reversed(value))
+            elif isinstance(value, str) and name not in _NO_TEXT:
+                self._add_string(name, value)
+
+    def message(self, role: str, name: str | None = None) -> Message:
+        """Return it all as a message of *role*."""
+        return Message(role, tuple(self.texts), name, tuple(self.media))
+
+    def _add_string(self, name: str, value: str) -> None:
+        if name in _ENCODED or is_data_url(value):
+            self.add_encoded(value, MediaKind.FILE)
+        else:
+            self.add_text(value)
+
+
+def json_of(value: object) -> str:
+    """Write *value* as JSON."""
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,100 @@
+"""OpenAI's chat completions, as OpenAI, vLLM and many others serve them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tokenweir.core.dialects import fields
+from tokenweir.core.dialects.base import Edits, ErrorFacts, ModelRequest, ResponseFacts
+from tokenweir.core.dialects.openai_prompt import read_prompt
+from tokenweir.core.dialects.openai_reply import read_reply
+from tokenweir.core.json_edit import set_inner_member, set_member
+from tokenweir.core.json_text import parse_object, read_value, write_value
+from tokenweir.core.sse import ServerSentEvent
+
+# OpenAI's own limit.
+MAX_CHOICES = 128
+
+_END = b"[DONE]"
+
+
+class OpenAIChat:
+    """`POST /v1/chat/completions`."""
+
+    name = "openai"
+    route = "chat_completions"
+
+    def parse_request(self, body: bytes) -> ModelRequest:
+        """Read a body. Raises: MalformedRequestError."""
+        members = parse_object(body)
+        options = fields.mapping(members.get("stream_options"), "stream_options")
+        return ModelRequest(
+            model=fields.model_name(members.get("model")),
+            stream=fields.flag(members.get("stream"), "stream"),
+            output_cap=_output_cap(members),
+            choices=fields.integer(members.get("n"), "n", MAX_CHOICES) or 1,
+            user=_user(members),
+            wants_usage=fields.flag(
+                options.get("include_usage"), "stream_options.include_usage"
+            ),
+            prompt=read_prompt(members),
+        )
+
+    def rewrite(self, body: bytes, edits: Edits) -> bytes:
+        """Return *body* with *edits*; a body that was read before never raises."""
+        if edits.model is not None:
+            body = set_member(body, "model", msgspec.json.encode(edits.model))
+        if edits.include_usage:
+            body = set_inner_member(body, "stream_options", "include_usage", b"true")
+        return body
+
+    def read_event(self, event: ServerSentEvent, facts: ResponseFacts) -> None:
+        """Take one event; what is no JSON object, such as a comment, says nothing."""
+        data = event.data.strip()
+        if data == _END:
+            # A hint only: usage may still come, and an error is not complete.
+            facts.finished = facts.error is None
+        elif data.startswith(b"{"):
+            self.read_body(data, facts)
+
+    def read_body(self, body: bytes, facts: ResponseFacts) -> None:
+        """Take a whole JSON reply."""
+        reply = read_value(body)
+        if isinstance(reply, dict):
+            read_reply(reply, facts)
+        else:
+            facts.unreadable = True
+
+    def error_body(self, error: ErrorFacts) -> bytes:
+        """Write *error* as OpenAI does."""
+        members = {
+            "message": error.message,
+            "type": error.type,
+            "code": error.code,
+            "param": error.param,
+            "tokenweir": dict(error.detail),
+        }
+        return write_value({"error": members})
+
+
+def _output_cap(members: dict[str, Any]) -> int | None:
+    """
+    Return the client's cap in either spelling.
+
+    OpenAI refuses both at once, vLLM takes the newer one, others the older one:
+    the larger is what may be generated.
+    """
+    caps = [
+        fields.integer(members.get(name), name)
+        for name in ("max_completion_tokens", "max_tokens")
+    ]
+    return max((cap for cap in caps if cap is not None), default=None)
+
+
+def _user(members: dict[str, Any]) -> str:
+    # OpenAI replaces the second by the first.
+    return fields.user_id(
+        members.get("safety_identifier"), "safety_identifier"
+    ) or fields.user_id(members.get("user"), "user")

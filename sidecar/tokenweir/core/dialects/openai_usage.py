@@ -1,0 +1,120 @@
+"""
+OpenAI's usage object, as OpenAI and those who imitate it write it.
+
+There, details are parts of the sums: `cached_tokens` of `prompt_tokens`,
+`reasoning_tokens` of `completion_tokens`. Some imitators leave reasoning out of
+`completion_tokens` and not out of `total_tokens`: then the total is right.
+
+Reports are cumulative: a later figure replaces an earlier one. Zero and unknown
+replace nothing, since servers write both where they mean "not yet".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tokenweir.core.dialects.base import ResponseFacts
+from tokenweir.core.dialects.facts import figure
+from tokenweir.core.usage import TokenUsage
+
+# Beside `cached_tokens`: DeepSeek's name, and Anthropic's, which gateways pass on.
+_CACHE_READS = ("prompt_cache_hit_tokens", "cache_read_input_tokens")
+_CACHE_WRITES = ("cache_write_tokens", "cache_creation_input_tokens")
+
+
+def read_usage(report: object, facts: ResponseFacts) -> None:
+    """
+    Take the usage object *report* into *facts*.
+
+    The usage is final if it has both sides: it covers whatever was generated so
+    far, and reports that come with every event (vLLM) cover a cut stream as well.
+    """
+    if not isinstance(report, dict):
+        return
+    sides = _Sides(report)
+    if sides.says_nothing(known=facts.usage is not None):
+        return
+    known = facts.usage or TokenUsage()
+    facts.usage = _merge(sides, report, known)
+    if sides.output is not None and (
+        sides.input is not None or known.total_input_tokens
+    ):
+        facts.usage_final = True
+
+
+class _Sides:
+    """
+    The two sums.
+
+    Attributes:
+        input: Everything that went in, or None if it isn't known.
+        output: Everything that was generated, or None if it isn't known.
+    """
+
+    def __init__(self, report: dict[str, Any]) -> None:
+        self.input = _first(report, "prompt_tokens", "input_tokens")
+        self.output = _first(report, "completion_tokens", "output_tokens")
+        total = figure(report.get("total_tokens"))
+        if self.input is not None and total is not None and total > self.input:
+            self.output = max(self.output or 0, total - self.input)
+
+    def says_nothing(self, *, known: bool) -> bool:
+        """Tell if there is nothing in it that is news."""
+        if known:
+            return not self.input and not self.output
+        return self.input is None and self.output is None
+
+
+def _merge(sides: _Sides, report: dict[str, Any], known: TokenUsage) -> TokenUsage:
+    inputs = report | _details(report, "prompt_tokens_details", "input_tokens_details")
+    cached = _first(inputs, "cached_tokens", *_CACHE_READS)
+    written = _first(inputs, *_CACHE_WRITES)
+    into = _Share(sides.input or known.total_input_tokens)
+    cached_tokens = into.take(cached or known.cached_input_tokens)
+    written_tokens = into.take(written or known.cache_write_tokens)
+    heard = into.take(_first(inputs, "audio_tokens") or known.audio_input_tokens)
+
+    outputs = _details(report, "completion_tokens_details", "output_tokens_details")
+    reasoning = _first(outputs, "reasoning_tokens") or known.reasoning_tokens
+    # No sum is smaller than its part, whatever the provider says.
+    out_of = _Share(max(sides.output or known.total_output_tokens, reasoning))
+    reasoning_tokens = out_of.take(reasoning)
+    spoken = out_of.take(_first(outputs, "audio_tokens") or known.audio_output_tokens)
+    return TokenUsage(
+        input_tokens=into.left,
+        cached_input_tokens=cached_tokens,
+        cache_write_tokens=written_tokens,
+        audio_input_tokens=heard,
+        output_tokens=out_of.left,
+        reasoning_tokens=reasoning_tokens,
+        audio_output_tokens=spoken,
+    )
+
+
+class _Share:
+    """A sum that is divided into classes; no class gets more than is left."""
+
+    def __init__(self, tokens: int) -> None:
+        self.left = tokens
+
+    def take(self, tokens: int) -> int:
+        """Return *tokens*, or what is left if that is less."""
+        taken = min(tokens, self.left)
+        self.left -= taken
+        return taken
+
+
+def _details(report: dict[str, Any], *names: str) -> dict[str, Any]:
+    for name in names:
+        details = report.get(name)
+        if isinstance(details, dict):
+            return details
+    return {}
+
+
+def _first(figures: dict[str, Any], *names: str) -> int | None:
+    for name in names:
+        tokens = figure(figures.get(name))
+        if tokens is not None:
+            return tokens
+    return None
