@@ -191,7 +191,7 @@ def test_how_much_there_is_to_read() -> None:
 
     assert text_bytes("a" * 100) == 100
     assert text_bytes("漢" * 50) == 100
-    assert prompt_bytes(prompt, 1 << 40) == 16 + 200 + 1_000 + 30
+    assert prompt_bytes(prompt, 1 << 40) == 16 + 200 + 3_000 + 30
     assert tools_bytes((TOOL,), 1 << 40) == len(
         json.dumps([written], separators=(",", ":"))
     )

@@ -84,9 +84,9 @@ def text_bytes(text: str) -> int:
     return len(text) if text.isascii() else 2 * len(text)
 
 
-# What takes time even if it is empty, as if it were so many bytes of text.
+# What takes time and tokens without any text, as if it were so many bytes of it.
 _MESSAGE_BYTES = 16
-_MEDIA_BYTES = 1_000
+_MEDIA_BYTES = 3_000
 
 
 def _sizes(prompt: Prompt) -> Iterator[int]:

@@ -9,8 +9,9 @@ o200k_base and multiplied by the family's ratios, one per class of characters
 The ratios were fitted on the corpora named there, against Qwen's, Llama's and
 DeepSeek's own tokenizers, and against an independent reconstruction of Claude's,
 whose maker does not publish it. Median error on English, Japanese, Chinese, code,
-JSON and logs: 3 to 6 %. `indic` and `other` span many scripts of different
-cost, so they are set high rather than at the mean.
+JSON and logs, also of files that they were not fitted on: 3 to 8 %. `indic` and
+`other` span many scripts of different cost, so they are set high rather than at
+the mean; European languages with few accents come out up to a quarter low.
 
 A name that is not known here is a newer one. So numbers are compared, not listed,
 and an unknown OpenAI name has o200k_base. The names change more often than the
