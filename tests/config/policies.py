@@ -54,7 +54,7 @@ models:
     upstream_model: gpt-4o-mini-2024-07-18
     max_output_tokens: 16384
     default_output_tokens: 1000
-    tokenizer: o200k
+    tokenizer: o200k_base
     timeout_class: slow
   claude-*: {{provider: claude}}
 tenants:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from tests.config.policies import KEY_A
 from tokenweir.config.advice import advise
 from tokenweir.config.compile import compile_policy
+from tokenweir.config.scalar import RouteName
 from tokenweir.config.schema import PolicyFile
+from tokenweir.core.events import RequestHead
+from tokenweir.core.identify import entry_of
 from tokenweir.core.policy import Policy, Secret
 
 KEYS = [{"id": "k", "sha256": KEY_A}]
@@ -128,20 +131,18 @@ def test_a_shared_quota_matches_if_it_does_for_one_tenant() -> None:
     ) == ("quota *.x: can never match, so it limits nothing",)
 
 
-@pytest.mark.parametrize(
-    ("path", "route"),
-    [("/v1/chat/completions", "chat_completions"), ("/v1/messages", "messages")],
-)
-def test_routes_are_those_of_the_dialects(path: str, route: str) -> None:
-    """The routes on which models are known are the ones that dialects read."""
-    from tokenweir.core.dialects import dialect_of
+def test_every_route_is_known_here() -> None:
+    """A route is one that a dialect reads, or one of those that nobody reads."""
+    for route in get_args(RouteName):
+        quota = {"concurrency": 1, "routes": [route]}
 
-    dialect = dialect_of(path)
-    assert dialect is not None
+        assert (advise(policy(quota=quota)) == ()) is (route != "opaque")
 
-    for name in ("openai", "anthropic"):
-        model = {"m": {"provider": name[0]}}
-        quota = {"tokens_per_minute": 1, "routes": [dialect.route]}
-        lines = advise(policy(models=model, quota=quota))
-        assert (lines == ()) is (dialect.name == name)
-    assert dialect.route == route
+
+def test_every_route_that_there_is_can_be_named() -> None:
+    """What an exchange calls its route, a quota can say."""
+    paths = {"/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens"}
+    heads = [RequestHead(method, path, ()) for method in ("GET", "POST")
+             for path in (*paths, "/v1/models", "/v1/other")]  # fmt: skip
+
+    assert {entry_of(head).route for head in heads} == set(get_args(RouteName))

@@ -10,6 +10,7 @@ from tests.config.policies import KEY_A, KEY_B
 from tokenweir.config.references import References
 from tokenweir.config.salvage import LeftOut
 from tokenweir.config.schema import PolicyFile
+from tokenweir.core.model_family import FAMILIES
 
 PROVIDERS: dict[str, Any] = {
     "openai": {"base_url": "https://a", "dialect": "openai"},
@@ -118,6 +119,16 @@ def test_output_tokens(entry: dict[str, Any], problem: bool) -> None:
         == ["models.a.default_output_tokens: must be at most max_output_tokens, 100"]
         * problem
     )
+
+
+def test_tokenizers() -> None:
+    """A family that does not count is not silently replaced by another."""
+    for family in FAMILIES:
+        assert not told(models={"a": {"provider": "openai", "tokenizer": family}})
+    lines = told(models={"a": {"provider": "openai", "tokenizer": "x"}})
+
+    assert len(lines) == 1
+    assert lines[0].startswith("models.a.tokenizer: is unknown; known are o200k_base,")
 
 
 @pytest.mark.parametrize(

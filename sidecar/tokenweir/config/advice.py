@@ -7,16 +7,14 @@ bill comes: so whatever can't ever match is said before it is relied on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tokenweir.config.name_pattern import any_overlap
+from tokenweir.core.dialects import by_route
 from tokenweir.core.policy import Axis, Model, Policy, Quota, Tenant, UnknownPaths
 
 # What the body of a request on these routes holds is not read: no model is known.
 _UNREAD_ROUTES = frozenset({"count_tokens", "models", "opaque", "other"})
-
-# Which providers the others lead to.
-_DIALECTS = {"chat_completions": "openai", "messages": "anthropic"}
 
 _UNREAD_AXES = frozenset({Axis.REQUESTS, Axis.CONCURRENCY})
 
@@ -91,17 +89,14 @@ def _matches_unread(quota: Quota, policy: Policy) -> bool:
 
 def _matches_model(quota: Quota, tenant: Tenant, model: Model, policy: Policy) -> bool:
     """Tell if *quota* applies to some request of *tenant* for *model*."""
+    named = [names for names in (quota.models, tenant.models) if names]
     dialect = policy.providers[model.provider].dialect
     return (
-        (not quota.models or any_overlap(quota.models, [model.name]))
-        and (not tenant.models or any_overlap(tenant.models, [model.name]))
-        and (
-            not quota.models
-            or not tenant.models
-            or any_overlap(quota.models, tenant.models)
-        )
-        and (
-            not quota.routes
-            or any(_DIALECTS.get(route) == dialect for route in quota.routes)
-        )
+        all(any_overlap(names, [model.name]) for names in named)
+        and all(any_overlap(names, named[0]) for names in named[1:])
+        and (not quota.routes or dialect in _dialects(quota.routes))
     )
+
+
+def _dialects(routes: Iterable[str]) -> set[str]:
+    return {by_route(route).name for route in routes if route not in _UNREAD_ROUTES}

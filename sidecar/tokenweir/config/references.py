@@ -14,6 +14,7 @@ from tokenweir.config.name_pattern import any_overlap
 from tokenweir.config.problem import Path, Problem
 from tokenweir.config.salvage import REQUIRED_SECTIONS, LeftOut
 from tokenweir.config.schema import PolicyFile, QuotaEntry, TenantEntry
+from tokenweir.core.model_family import FAMILIES
 
 # Always there, whether the file says more about it or not.
 DEFAULT_TIMEOUT_CLASS = "default"
@@ -72,6 +73,9 @@ class References:
             if entry.timeout_class:
                 place = (*path, "timeout_class")
                 yield from self._known(entry.timeout_class, "timeouts", place)
+            if entry.tokenizer and entry.tokenizer not in FAMILIES:
+                text = f"is unknown; known are {', '.join(FAMILIES)}"
+                yield Problem((*path, "tokenizer"), text)
             default = entry.default_output_tokens
             if default and default > entry.max_output_tokens:
                 yield Problem(
