@@ -38,13 +38,13 @@ class AnthropicMessages:
     def parse_request(self, body: bytes) -> ModelRequest:
         """Read a body. Raises: MalformedRequestError."""
         members = parse_object(body)
-        metadata = fields.mapping(members.get("metadata"), "metadata")
+        metadata = fields.mapping(members, "metadata")
         return ModelRequest(
-            model=fields.model_name(members.get("model")),
-            stream=fields.flag(members.get("stream"), "stream"),
-            output_cap=fields.integer(members.get("max_tokens"), "max_tokens"),
+            model=fields.model_name(members),
+            stream=fields.flag(members, "stream"),
+            output_cap=fields.integer(members, "max_tokens"),
             choices=1,
-            user=fields.user_id(metadata.get("user_id"), "metadata.user_id"),
+            user=fields.user_id(metadata, "user_id", "metadata"),
             wants_usage=True,
             prompt=read_prompt(members),
         )

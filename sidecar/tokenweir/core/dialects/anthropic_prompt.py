@@ -1,106 +1,100 @@
-"""What an Anthropic request makes the model read; every part that bears text counts."""
+"""
+What an Anthropic request makes the model read.
+
+Every part that bears text counts: the system prompt, earlier tool calls and their
+results, thinking, tool definitions, schemas of the answer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from tokenweir.core.dialects import fields
 from tokenweir.core.dialects.base import MediaKind, Message, Prompt, Tool
 from tokenweir.core.dialects.content import Content, json_of
-from tokenweir.core.errors import MalformedRequestError
+from tokenweir.core.dialects.fields import Members
 
 
-def read_prompt(body: dict[str, Any]) -> Prompt:
+def read_prompt(body: Members) -> Prompt:
     """
     Return what the model reads of the request *body*.
 
     Raises:
         MalformedRequestError: A part that is counted has the wrong type.
     """
-    if body.get("messages") is None:
-        raise MalformedRequestError("`messages` is missing.", "messages")
-    messages = fields.objects(body["messages"], "messages")
-    tools = fields.objects(body.get("tools"), "tools")
     return Prompt(
         messages=(
-            *_system(body.get("system")),
-            *(_message(item, param) for param, item in messages),
+            *_system(body),
+            *(_message(item, path) for path, item in fields.messages(body)),
         ),
-        tools=tuple(_tool(item, param) for param, item in tools),
+        tools=tuple(_tool(item, path) for path, item in fields.objects(body, "tools")),
         tool_choice=_tool_choice(body.get("tool_choice")),
         extra_texts=tuple(_schemas(body)),
     )
 
 
-def _system(value: object) -> Iterator[Message]:
-    if value is not None:
+def _system(body: Members) -> Iterator[Message]:
+    if body.get("system") is not None:
         content = Content()
-        _add_content(content, value, "system")
+        _add_blocks(content, body, "system", "")
         yield content.message("system")
 
 
-def _message(item: dict[str, Any], param: str) -> Message:
-    role = fields.string(item.get("role"), f"{param}.role")
-    if not role:
-        raise MalformedRequestError(f"`{param}.role` is missing.", f"{param}.role")
+def _message(item: Members, path: str) -> Message:
     content = Content()
-    _add_content(content, item.get("content"), f"{param}.content")
-    return content.message(role)
+    _add_blocks(content, item, "content", path)
+    return content.message(item["role"])
 
 
-def _add_content(content: Content, value: object, param: str) -> None:
-    """Add *value*, a string or blocks; the parser has bounded how deep they nest."""
-    if isinstance(value, str):
-        content.add_text(value)
+def _add_blocks(content: Content, holder: Members, name: str, path: str) -> None:
+    """Add a string or blocks; the parser has bounded how deep these nest."""
+    found = fields.text_or_array(holder, name, path)
+    if isinstance(found, str):
+        content.add_text(found)
         return
-    if value is not None and not isinstance(value, list):
-        raise MalformedRequestError(f"`{param}` must be a string or an array.", param)
-    for path, block in fields.objects(value, param):
-        _add_block(content, block, path)
+    for where, block in fields.objects(holder, name, path):
+        _add_block(content, block, where)
 
 
-def _add_block(content: Content, block: dict[str, Any], param: str) -> None:
+def _add_block(content: Content, block: Members, path: str) -> None:
     match block.get("type"):
         case "text" | "thinking" as kind:
-            content.add_text(fields.string(block.get(kind), f"{param}.{kind}"))
+            content.add_text(fields.string(block, kind, path))
         case "image":
-            _add_source(content, block.get("source"), MediaKind.IMAGE, param)
+            _add_source(content, block, MediaKind.IMAGE, path)
         case "document":
-            content.add_text(fields.string(block.get("title"), f"{param}.title"))
-            content.add_text(fields.string(block.get("context"), f"{param}.context"))
-            _add_source(content, block.get("source"), MediaKind.FILE, param)
+            content.add_text(fields.string(block, "title", path))
+            content.add_text(fields.string(block, "context", path))
+            _add_source(content, block, MediaKind.FILE, path)
         case "tool_use" | "server_tool_use" | "mcp_tool_use":
-            content.add_text(fields.string(block.get("name"), f"{param}.name"))
+            content.add_text(fields.string(block, "name", path))
             content.add_json(block.get("input"))
         case "tool_result" | "mcp_tool_result":
-            _add_content(content, block.get("content"), f"{param}.content")
+            _add_blocks(content, block, "content", path)
         case _:
             # Redacted thinking among them: encrypted, so only its size tells.
             content.add_unknown(block)
 
 
-def _add_source(content: Content, value: object, kind: MediaKind, param: str) -> None:
-    source = fields.mapping(value, f"{param}.source")
+def _add_source(content: Content, block: Members, kind: MediaKind, path: str) -> None:
+    source = fields.mapping(block, "source", path)
+    where = f"{path}.source"
     match source.get("type"):
         case "text":
-            data = fields.string(source.get("data"), f"{param}.source.data")
-            content.add_text(data)
+            content.add_text(fields.string(source, "data", where))
         case "content":
-            _add_content(content, source.get("content"), f"{param}.source.content")
+            _add_blocks(content, source, "content", where)
         case "url":
-            url = fields.string(source.get("url"), f"{param}.source.url")
-            content.add_url(url, kind)
+            content.add_url(fields.string(source, "url", where), kind)
         case _:
-            data = fields.string(source.get("data"), f"{param}.source.data")
-            content.add_encoded(data, kind)
+            content.add_encoded(fields.string(source, "data", where), kind)
 
 
-def _tool(item: dict[str, Any], param: str) -> Tool:
+def _tool(item: Members, path: str) -> Tool:
     return Tool(
-        name=fields.string(item.get("name") or item.get("type"), f"{param}.name"),
-        description=fields.string(item.get("description"), f"{param}.description"),
-        parameters=fields.mapping(item.get("input_schema"), f"{param}.input_schema"),
+        name=fields.string(item, "name", path) or fields.string(item, "type", path),
+        description=fields.string(item, "description", path),
+        parameters=fields.mapping(item, "input_schema", path),
     )
 
 
@@ -113,9 +107,9 @@ def _tool_choice(choice: object) -> str | None:
     return name if isinstance(name, str) and name else None
 
 
-def _schemas(body: dict[str, Any]) -> Iterator[str]:
-    """Yield the schema of the answer, in its older and newer place."""
-    config = fields.mapping(body.get("output_config"), "output_config")
+def _schemas(body: Members) -> Iterator[str]:
+    """Yield the schema of the answer, from its older or its newer place."""
+    config = fields.mapping(body, "output_config")
     for wanted in (body.get("output_format"), config.get("format")):
         if isinstance(wanted, dict) and wanted.get("schema") is not None:
             yield json_of(wanted["schema"])

@@ -1,9 +1,10 @@
 """
 Typed reading of a request's members.
 
-Each function takes a value and *param*, the path that the client is told if the
-value has the wrong type. null is read as absent, as providers do. None of the
-messages quotes the value. All of them raise `MalformedRequestError`.
+Each function takes the object that holds the member, its name, and where the
+object is in the body (``""`` for the body itself); the client is told the path if
+the type is wrong. null is read as absent, as providers do. No message quotes a
+value. All of them raise `MalformedRequestError`.
 """
 
 from __future__ import annotations
@@ -21,82 +22,113 @@ MAX_USER_CHARS = 1_024
 # No model can be asked for more. Sums of such figures stay exact in the ledger.
 MAX_TOKENS = 10**9
 
-
-def model_name(value: object) -> str:
-    """Return *value* if it can be the name of a model."""
-    if not isinstance(value, str) or not value:
-        raise MalformedRequestError("`model` must be the name of a model.", "model")
-    if len(value) > MAX_MODEL_CHARS:
-        raise MalformedRequestError(
-            f"`model` is longer than {MAX_MODEL_CHARS} characters.", "model"
-        )
-    if value != value.strip() or not value.isprintable():
-        raise MalformedRequestError(
-            "`model` must not begin or end with a blank, nor hold characters that "
-            "can't be seen.",
-            "model",
-        )
-    return value
+Members = dict[str, Any]
 
 
-def user_id(value: object, param: str) -> str:
+def model_name(body: Members) -> str:
+    """Return the name of the model that *body* asks for."""
+    name = body.get("model")
+    if not isinstance(name, str) or not name:
+        raise _wrong("model", "must be the name of a model")
+    if len(name) > MAX_MODEL_CHARS:
+        raise _wrong("model", f"must have at most {MAX_MODEL_CHARS} characters")
+    if name != name.strip() or not name.isprintable():
+        raise _wrong("model", "must have no blanks around it and no hidden characters")
+    return name
+
+
+def user_id(holder: Members, name: str, path: str = "") -> str:
     """Return the end user's id, ``""`` if absent."""
-    user = string(value, param)
+    user = string(holder, name, path)
     if len(user) > MAX_USER_CHARS:
-        raise MalformedRequestError(
-            f"`{param}` is longer than {MAX_USER_CHARS} characters.", param
-        )
+        param = _param(name, path)
+        raise _wrong(param, f"must have at most {MAX_USER_CHARS} characters")
     return user
 
 
-def integer(value: object, param: str, high: int = MAX_TOKENS) -> int | None:
-    """Return *value* if it is an integer from 1 to *high*, None if absent."""
+def integer(body: Members, name: str, high: int = MAX_TOKENS) -> int | None:
+    """Return an integer from 1 to *high*, None if absent."""
+    value = body.get(name)
     if value is None:
         return None
     if type(value) is not int or not 1 <= value <= high:
-        raise MalformedRequestError(
-            f"`{param}` must be an integer from 1 to {high}.", param
-        )
+        raise _wrong(name, f"must be an integer from 1 to {high}")
     return value
 
 
-def flag(value: object, param: str) -> bool:
-    """Return *value* if it is true or false, False if absent."""
+def flag(holder: Members, name: str, path: str = "") -> bool:
+    """Return true or false, False if absent."""
+    value = holder.get(name)
     if value is None or isinstance(value, bool):
         return bool(value)
-    raise MalformedRequestError(f"`{param}` must be true or false.", param)
+    raise _wrong(_param(name, path), "must be true or false")
 
 
-def string(value: object, param: str) -> str:
-    """Return *value* if it is a string, ``""`` if absent."""
-    if value is None:
-        return ""
+def string(holder: Members, name: str, path: str = "") -> str:
+    """Return a string, ``""`` if absent."""
+    value = holder.get(name)
     if isinstance(value, str):
         return value
-    raise MalformedRequestError(f"`{param}` must be a string.", param)
-
-
-def mapping(value: object, param: str) -> dict[str, Any]:
-    """Return *value* if it is an object, an empty one if absent."""
     if value is None:
-        return {}
+        return ""
+    raise _wrong(_param(name, path), "must be a string")
+
+
+def mapping(holder: Members, name: str, path: str = "") -> Members:
+    """Return an object, an empty one if absent."""
+    value = holder.get(name)
     if isinstance(value, dict):
         return value
-    raise MalformedRequestError(f"`{param}` must be an object.", param)
-
-
-def array(value: object, param: str) -> list[Any]:
-    """Return *value* if it is an array, an empty one if absent."""
     if value is None:
-        return []
+        return {}
+    raise _wrong(_param(name, path), "must be an object")
+
+
+def array(holder: Members, name: str, path: str = "") -> list[Any]:
+    """Return an array, an empty one if absent."""
+    value = holder.get(name)
     if isinstance(value, list):
         return value
-    raise MalformedRequestError(f"`{param}` must be an array.", param)
+    if value is None:
+        return []
+    raise _wrong(_param(name, path), "must be an array")
 
 
-def objects(value: object, param: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return the objects that *value* is an array of, each with its own param."""
-    return [
-        (f"{param}[{position}]", mapping(item, f"{param}[{position}]"))
-        for position, item in enumerate(array(value, param))
-    ]
+def objects(holder: Members, name: str, path: str = "") -> list[tuple[str, Members]]:
+    """Return the objects of an array, each with its own path."""
+    found = []
+    for position, item in enumerate(array(holder, name, path)):
+        where = f"{_param(name, path)}[{position}]"
+        if not isinstance(item, dict):
+            raise _wrong(where, "must be an object")
+        found.append((where, item))
+    return found
+
+
+def messages(body: Members) -> list[tuple[str, Members]]:
+    """Return the messages, each with its own path; there must be an array of them."""
+    if body.get("messages") is None:
+        raise _wrong("messages", "is missing")
+    found = objects(body, "messages")
+    for path, message in found:
+        if not string(message, "role", path):
+            raise _wrong(f"{path}.role", "is missing")
+    return found
+
+
+def text_or_array(holder: Members, name: str, path: str) -> str | list[Any]:
+    """Return a string or an array, ``""`` if absent."""
+    value = holder.get(name)
+    if isinstance(value, str | list):
+        return value
+    if value is None:
+        return ""
+    raise _wrong(_param(name, path), "must be a string or an array")
+
+
+def _param(name: str, path: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _wrong(param: str, what: str) -> MalformedRequestError:
+    return MalformedRequestError(f"`{param}` {what}.", param)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from tokenweir.core.dialects import fields
 from tokenweir.core.dialects.base import Edits, ErrorFacts, ModelRequest, ResponseFacts
+from tokenweir.core.dialects.fields import Members
 from tokenweir.core.dialects.openai_prompt import read_prompt
 from tokenweir.core.dialects.openai_reply import read_reply
 from tokenweir.core.json_edit import set_inner_member, set_member
@@ -29,16 +28,16 @@ class OpenAIChat:
     def parse_request(self, body: bytes) -> ModelRequest:
         """Read a body. Raises: MalformedRequestError."""
         members = parse_object(body)
-        options = fields.mapping(members.get("stream_options"), "stream_options")
+        options = fields.mapping(members, "stream_options")
         return ModelRequest(
-            model=fields.model_name(members.get("model")),
-            stream=fields.flag(members.get("stream"), "stream"),
+            model=fields.model_name(members),
+            stream=fields.flag(members, "stream"),
             output_cap=_output_cap(members),
-            choices=fields.integer(members.get("n"), "n", MAX_CHOICES) or 1,
-            user=_user(members),
-            wants_usage=fields.flag(
-                options.get("include_usage"), "stream_options.include_usage"
-            ),
+            choices=fields.integer(members, "n", MAX_CHOICES) or 1,
+            # OpenAI replaces the second by the first.
+            user=fields.user_id(members, "safety_identifier")
+            or fields.user_id(members, "user"),
+            wants_usage=fields.flag(options, "include_usage", "stream_options"),
             prompt=read_prompt(members),
         )
 
@@ -79,22 +78,13 @@ class OpenAIChat:
         return write_value({"error": members})
 
 
-def _output_cap(members: dict[str, Any]) -> int | None:
+def _output_cap(members: Members) -> int | None:
     """
     Return the client's cap in either spelling.
 
     OpenAI refuses both at once, vLLM takes the newer one, others the older one:
     the larger is what may be generated.
     """
-    caps = [
-        fields.integer(members.get(name), name)
-        for name in ("max_completion_tokens", "max_tokens")
-    ]
+    spellings = ("max_completion_tokens", "max_tokens")
+    caps = [fields.integer(members, name) for name in spellings]
     return max((cap for cap in caps if cap is not None), default=None)
-
-
-def _user(members: dict[str, Any]) -> str:
-    # OpenAI replaces the second by the first.
-    return fields.user_id(
-        members.get("safety_identifier"), "safety_identifier"
-    ) or fields.user_id(members.get("user"), "user")

@@ -9,14 +9,13 @@ them; everything else is the provider's to refuse.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from tokenweir.core.dialects import fields
 from tokenweir.core.dialects.base import MediaKind, Message, Prompt, Tool
 from tokenweir.core.dialects.content import Content, json_of
-from tokenweir.core.errors import MalformedRequestError
+from tokenweir.core.dialects.fields import Members
 
-# By type: the member that holds a URL, or an object with one, and what is there.
+# By type of the part: the member that is a URL, or an object with one.
 _URLS = {
     "image_url": ("image_url", MediaKind.IMAGE),
     "input_image": ("image_url", MediaKind.IMAGE),
@@ -24,123 +23,104 @@ _URLS = {
     "video_url": ("video_url", MediaKind.FILE),
 }
 
+_Placed = tuple[str, Members]
 
-def read_prompt(body: dict[str, Any]) -> Prompt:
+
+def read_prompt(body: Members) -> Prompt:
     """
     Return what the model reads of the request *body*.
 
     Raises:
         MalformedRequestError: A part that is counted has the wrong type.
     """
-    if body.get("messages") is None:
-        raise MalformedRequestError("`messages` is missing.", "messages")
-    messages = fields.objects(body["messages"], "messages")
     definitions = list(_definitions(body))
     return Prompt(
-        messages=tuple(_message(item, param) for param, item in messages),
-        tools=tuple(_tool(item, param) for param, item in definitions),
+        messages=tuple(_message(item, path) for path, item in fields.messages(body)),
+        tools=tuple(_tool(item, path) for path, item in definitions),
         tool_choice=_tool_choice(body),
         extra_texts=tuple(_extra_texts(body, definitions)),
     )
 
 
-def _message(item: dict[str, Any], param: str) -> Message:
+def _message(item: Members, path: str) -> Message:
     content = Content()
-    _add_content(content, item.get("content"), f"{param}.content")
-    content.add_text(fields.string(item.get("refusal"), f"{param}.refusal"))
+    _add_content(content, item, path)
+    content.add_text(fields.string(item, "refusal", path))
     # Servers that take reasoning back have either name for it.
     content.add_json(item.get("reasoning_content") or item.get("reasoning"))
-    for path, call in fields.objects(item.get("tool_calls"), f"{param}.tool_calls"):
-        _add_call(content, call.get("function"), f"{path}.function")
-        _add_call(content, call.get("custom"), f"{path}.custom")
-    _add_call(content, item.get("function_call"), f"{param}.function_call")
-    name = fields.string(item.get("name"), f"{param}.name")
-    return content.message(_role(item, param), name or None)
+    for where, call in fields.objects(item, "tool_calls", path):
+        _add_call(content, fields.mapping(call, "function", where), where)
+        _add_call(content, fields.mapping(call, "custom", where), where)
+    _add_call(content, fields.mapping(item, "function_call", path), path)
+    name = fields.string(item, "name", path)
+    return content.message(item["role"], name or None)
 
 
-def _role(item: dict[str, Any], param: str) -> str:
-    role = fields.string(item.get("role"), f"{param}.role")
-    if not role:
-        raise MalformedRequestError(f"`{param}.role` is missing.", f"{param}.role")
-    return role
-
-
-def _add_call(content: Content, value: object, param: str) -> None:
-    call = fields.mapping(value, param)
-    content.add_text(fields.string(call.get("name"), f"{param}.name"))
+def _add_call(content: Content, call: Members, path: str) -> None:
+    content.add_text(fields.string(call, "name", path))
     content.add_json(call.get("arguments"))
     content.add_json(call.get("input"))
 
 
-def _add_content(content: Content, value: object, param: str) -> None:
-    if isinstance(value, str):
-        content.add_text(value)
+def _add_content(content: Content, item: Members, path: str) -> None:
+    found = fields.text_or_array(item, "content", path)
+    if isinstance(found, str):
+        content.add_text(found)
         return
-    if value is not None and not isinstance(value, list):
-        raise MalformedRequestError(f"`{param}` must be a string or an array.", param)
-    for position, part in enumerate(value or ()):
-        _add_part(content, part, f"{param}[{position}]")
+    for position, part in enumerate(found):
+        if isinstance(part, dict):
+            _add_part(content, part, f"{path}.content[{position}]")
+        else:
+            content.add_unknown(part)
 
 
-def _add_part(content: Content, part: object, param: str) -> None:
-    if isinstance(part, str):
-        content.add_text(part)
-        return
-    item = fields.mapping(part, param)
-    match item.get("type"):
+def _add_part(content: Content, part: Members, path: str) -> None:
+    match part.get("type"):
         case "text":
-            content.add_text(fields.string(item.get("text"), f"{param}.text"))
-        case "image_url" | "audio_url" | "video_url" | "input_image" as kind:
-            _add_url(content, item, kind, param)
+            content.add_text(fields.string(part, "text", path))
+        case "image_url" | "input_image" | "audio_url" | "video_url" as kind:
+            _add_url(content, part, kind, path)
         case "input_audio":
-            data = _inner_string(item, "input_audio", "data", param)
-            content.add_encoded(data, MediaKind.AUDIO)
+            audio = fields.mapping(part, "input_audio", path)
+            content.add_encoded(fields.string(audio, "data", path), MediaKind.AUDIO)
         case "file":
-            data = _inner_string(item, "file", "file_data", param)
-            content.add_encoded(data, MediaKind.FILE)
+            file = fields.mapping(part, "file", path)
+            content.add_encoded(fields.string(file, "file_data", path), MediaKind.FILE)
         case _:
-            content.add_unknown(item)
+            content.add_unknown(part)
 
 
-def _add_url(content: Content, item: dict[str, Any], kind: str, param: str) -> None:
-    """Add what is behind the URL, which stands there itself or in an object."""
+def _add_url(content: Content, part: Members, kind: str, path: str) -> None:
     name, media_kind = _URLS[kind]
-    if isinstance(item.get(name), str):
-        content.add_url(item[name], media_kind, item.get("detail"))
+    if isinstance(part.get(name), str):
+        content.add_url(part[name], media_kind, part.get("detail"))
         return
-    url = _inner_string(item, name, "url", param)
-    content.add_url(url, media_kind, (item.get(name) or {}).get("detail"))
+    holder = fields.mapping(part, name, path)
+    url = fields.string(holder, "url", f"{path}.{name}")
+    content.add_url(url, media_kind, holder.get("detail"))
 
 
-def _inner_string(item: dict[str, Any], outer: str, name: str, param: str) -> str:
-    holder = fields.mapping(item.get(outer), f"{param}.{outer}")
-    return fields.string(holder.get(name), f"{param}.{outer}.{name}")
-
-
-_Definition = tuple[str, dict[str, Any]]
-
-
-def _definitions(body: dict[str, Any]) -> Iterator[_Definition]:
-    """Yield what defines each tool, with its param, the old `functions` too."""
-    for param, item in fields.objects(body.get("tools"), "tools"):
+def _definitions(body: Members) -> Iterator[_Placed]:
+    """Yield what defines each tool, those of the old `functions` too."""
+    for path, item in fields.objects(body, "tools"):
         kind = "custom" if item.get("custom") is not None else "function"
         if item.get(kind) is None:
-            yield param, item  # hosted, such as a web search
+            yield path, item  # hosted, such as a web search
         else:
-            yield f"{param}.{kind}", fields.mapping(item[kind], f"{param}.{kind}")
-    yield from fields.objects(body.get("functions"), "functions")
+            yield f"{path}.{kind}", fields.mapping(item, kind, path)
+    yield from fields.objects(body, "functions")
 
 
-def _tool(item: dict[str, Any], param: str) -> Tool:
+def _tool(item: Members, path: str) -> Tool:
     return Tool(
-        name=fields.string(item.get("name") or item.get("type"), f"{param}.name"),
-        description=fields.string(item.get("description"), f"{param}.description"),
-        parameters=fields.mapping(item.get("parameters"), f"{param}.parameters"),
+        name=fields.string(item, "name", path) or fields.string(item, "type", path),
+        description=fields.string(item, "description", path),
+        parameters=fields.mapping(item, "parameters", path),
     )
 
 
-def _extra_texts(body: dict[str, Any], definitions: list[_Definition]) -> Iterator[str]:
-    wanted = fields.mapping(body.get("response_format"), "response_format")
+def _extra_texts(body: Members, definitions: list[_Placed]) -> Iterator[str]:
+    wanted = fields.mapping(body, "response_format")
     if wanted.get("json_schema") is not None:
         yield json_of(wanted["json_schema"])
     for _, item in definitions:
@@ -148,7 +128,7 @@ def _extra_texts(body: dict[str, Any], definitions: list[_Definition]) -> Iterat
             yield json_of(item["format"])
 
 
-def _tool_choice(body: dict[str, Any]) -> str | None:
+def _tool_choice(body: Members) -> str | None:
     choice = body.get("tool_choice") or body.get("function_call")
     if choice == "none":
         return "none"
