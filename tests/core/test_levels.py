@@ -1,0 +1,194 @@
+from dataclasses import replace
+
+from tests.ledger.builders import WORST_CASE, concurrency, requests, tokens
+from tokenweir.core.bucket import UNITS_PER_TOKEN, Bucket, full
+from tokenweir.core.hold import Amounts, Limit
+from tokenweir.core.holding import Holding, State, untaken
+from tokenweir.core.levels import Levels
+from tokenweir.core.rejection import QuotaFailure
+from tokenweir.core.slots import MAX_DURATION_MS, UNKNOWN_WAIT_MS, Slots
+
+TPM, RPM, SLOTS = tokens(150, 60), requests(2), concurrency(1)
+KEY = "tpm|tenant=acme"
+SLOTS_KEY = "slots|tenant=acme"
+NOTHING = Amounts(0, 0, 0)
+
+
+def blank(*limits: Limit) -> Holding:
+    """A hold that has taken nothing."""
+    return Holding(State.CANCELLED, taken=untaken(limits))
+
+
+def take(levels: Levels, *limits: Limit, now_ms: int = 0, name: str = "h") -> Holding:
+    """Take the worst case from all *limits*."""
+    before = blank(*limits)
+    taken = levels.move(name, before, WORST_CASE, now_ms + 30_000, now_ms)
+    return replace(before, state=State.HELD, taken=taken)
+
+
+def test_a_bucket_fails_with_its_figures() -> None:
+    """
+    A refusal tells what is used, reserved and asked for, and the true wait.
+    """
+    levels = Levels()
+    take(levels, TPM)
+
+    assert levels.failure(TPM, WORST_CASE, 0) == QuotaFailure(
+        "tpm", TPM.axis, "tenant=acme", 150, 0, 100, 100, 50_000
+    )
+    assert levels.failure(TPM, WORST_CASE, 49_999) is not None
+    assert levels.failure(TPM, WORST_CASE, 50_000) is None
+
+
+def test_slots_fail_with_an_estimate() -> None:
+    """
+    Who finds no slot is told how many are held, and how long one takes to get free.
+    """
+    levels = Levels()
+    take(levels, SLOTS)
+
+    assert levels.failure(SLOTS, WORST_CASE, 0) == QuotaFailure(
+        "slots", SLOTS.axis, "tenant=acme", 1, 0, 1, 1, UNKNOWN_WAIT_MS
+    )
+    assert levels.failure(SLOTS, WORST_CASE, 30_000) is None
+
+
+def test_a_failure_tells_if_it_is_enforced() -> None:
+    """
+    Limits in shadow mode fail like any other, and say that they are only reported.
+    """
+    failure = Levels().failure(tokens(99, shadow=True), WORST_CASE, 0)
+
+    assert failure is not None
+    assert failure.shadow
+
+
+def test_a_state_tells_what_is_left() -> None:
+    """
+    Of a bucket: whole tokens, and the time to full. Of slots: the free ones.
+    """
+    levels = Levels()
+    take(levels, TPM, concurrency(3))
+    levels.slots[SLOTS_KEY].learn(4_000)
+
+    bucket = levels.state(TPM, 1_500)
+    slots = levels.state(concurrency(3), 1_500)
+    assert (bucket.limit, bucket.remaining, bucket.reset_ms) == (TPM, 51, 98_500)
+    assert (slots.remaining, slots.reset_ms) == (2, 4_000)
+
+
+def test_slots_beyond_the_limit_leave_none() -> None:
+    """
+    After the limit was lowered nothing is left, not less than nothing.
+    """
+    levels = Levels(slots={SLOTS_KEY: Slots({"a": 9, "b": 9})})
+
+    assert levels.state(SLOTS, 0).remaining == 0
+
+
+def test_all_axes_are_debited_by_their_own_amounts() -> None:
+    """
+    Each limit takes what it counts, and gives the same back.
+    """
+    levels = Levels()
+    held = take(levels, TPM, RPM, SLOTS)
+
+    assert {key: stored.reserved for key, stored in levels.buckets.items()} == {
+        KEY: 100,
+        "rpm|tenant=acme": 1,
+    }
+    assert levels.slots[SLOTS_KEY].until_ms == {"h": 30_000}
+    levels.move("h", held, NOTHING, None, 0)
+    assert levels.buckets == {
+        KEY: full(60, 150, 0),
+        "rpm|tenant=acme": full(2, 2, 0),
+    }
+    assert not levels.slots[SLOTS_KEY]
+
+
+def test_what_was_lost_counts_as_debited_but_not_as_reserved() -> None:
+    """
+    A hold that is brought back is debited by the difference, and reserved in full.
+    """
+    levels = Levels()
+    held = take(levels, TPM)
+    charged = levels.move("h", held, Amounts(1, 40, 0), None, 0)
+    lost = replace(held, state=State.LOST, taken=charged)
+    assert (levels.buckets[KEY].remaining, levels.buckets[KEY].reserved) == (110, 0)
+    levels.move("h", lost, WORST_CASE, 60_000, 0)
+
+    assert (levels.buckets[KEY].remaining, levels.buckets[KEY].reserved) == (50, 100)
+
+
+def test_a_move_to_the_same_amounts_touches_no_bucket() -> None:
+    """
+    Renewing a hold costs no bucket a write.
+    """
+    levels = Levels()
+    held = take(levels, TPM)
+    before = levels.buckets[KEY]
+    levels.move("h", held, WORST_CASE, 60_000, 10_000)
+
+    assert levels.buckets[KEY] is before
+
+
+def test_a_changed_policy_takes_hold_at_the_next_reserve() -> None:
+    """
+    Until then the bucket earned at its old rate; a hold never changes its tuning.
+    """
+    levels = Levels()
+    take(levels, TPM)
+    levels.retune([tokens(1_000, 600), SLOTS], 1_000)
+
+    stored = levels.buckets[KEY]
+    assert (stored.level_units, stored.rate, stored.capacity) == (
+        51 * UNITS_PER_TOKEN,
+        600,
+        1_000,
+    )
+    take(levels, TPM, now_ms=1_000)
+    assert (levels.buckets[KEY].rate, levels.buckets[KEY].capacity) == (600, 1_000)
+
+
+def test_a_refusal_takes_the_word_of_a_clock_that_stepped_back() -> None:
+    """
+    Else nothing would be earned until the clock has caught up.
+    """
+    levels = Levels({KEY: Bucket(0, 50_000, 0, 60, 150)})
+    levels.rebase([TPM, RPM], 10_000)
+
+    assert levels.buckets == {KEY: Bucket(0, 10_000, 0, 60, 150)}
+    levels.rebase([TPM], 20_000)
+    assert levels.buckets == {KEY: Bucket(0, 10_000, 0, 60, 150)}
+
+
+def test_durations_of_slots_are_learned() -> None:
+    """
+    Only limits on concurrency learn, and only from exchanges that were timed.
+    """
+    levels = Levels()
+    held = take(levels, TPM, SLOTS)
+    levels.learn(held, 0)
+    assert levels.slots[SLOTS_KEY].median_ms is None
+    levels.learn(held, 800)
+
+    assert levels.slots[SLOTS_KEY].median_ms == 800
+    assert list(levels.slots) == [SLOTS_KEY]
+
+
+def test_buckets_that_are_long_full_are_forgotten() -> None:
+    """
+    One that is full for a day, with nothing reserved, is as good as unknown.
+    """
+    idle = MAX_DURATION_MS + 1
+    levels = Levels(
+        {
+            "idle": full(60, 150, 0),
+            "held": replace(full(60, 150, 0), reserved=1),
+            "owing": Bucket(-60_000, 0, 0, 1, 1),
+            "young": full(60, 150, 1),
+        }
+    )
+    levels.forget(idle)
+
+    assert set(levels.buckets) == {"held", "owing", "young"}
