@@ -164,8 +164,8 @@ class QuotaEntry(Entry):
     )
     partition: Annotated[list[PartitionKey], Field(min_length=1)] | None = Field(
         default=None,
-        description="What the limit is kept apart by. In a tenant's quota the tenant "
-        "is always part of it, and all of it without this field.",
+        description="What the limit is kept apart by. In a tenant's quota that is "
+        "always the tenant, and nothing else without this field.",
     )
     mode: Literal["enforce", "shadow"] = Field(
         default="enforce",

@@ -1,0 +1,133 @@
+"""A policy is checked: all problems, or what it says and what is probably not meant."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from tests.config.policies import CANARY, FULL, SMALL, edited, write
+from tokenweir.cli.main import main
+
+
+@pytest.fixture(autouse=True)
+def _credential(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", CANARY)
+
+
+def test_problems(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line each on stdout, a summary on stderr, and nothing else."""
+    text = edited("requests_per_minute: 600", "budget_usd: 50, per: day")
+    path = write(tmp_path, edited("version: 1", "version: 1\nretries: 99", text))
+
+    assert main(["check", str(path)]) == 1
+    out, err = capsys.readouterr()
+    assert out == (
+        "retries: must be at most 10 (line 2)\n"
+        "tenants.acme.quotas.0.budget_usd: money budgets are not enforced by this "
+        "version: remove it (line 14)\n"
+    )
+    assert err == f"{path}: 2 problems; docs/policy.md has every field.\n"
+
+
+def test_one_problem(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is not there is one too."""
+    assert main(["check", str(tmp_path / "absent")]) == 1
+    assert ": 1 problem; " in capsys.readouterr().err
+
+
+def test_a_summary(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the policy says, in words, and what in it is probably not meant."""
+    path = write(tmp_path, SMALL)
+
+    assert main(["check", str(path)]) == 0
+    out, err = capsys.readouterr()
+    head, *lines = out.splitlines()
+    assert head.startswith(f"{path}: fine (digest ")
+    assert lines == [
+        "",
+        "providers",
+        "  openai: openai at https://api.openai.com:443, with credential",
+        "  claude: anthropic at https://api.anthropic.com:443, without credential",
+        "",
+        "models",
+        (
+            "  gpt-4o-mini: by openai, at most 16,384 output tokens, 4,096 if the app "
+            "sets no cap"
+        ),
+        (
+            "  claude-*: by claude, at most 16,384 output tokens, 4,096 if the app sets "
+            "no cap"
+        ),
+        "",
+        "tenants",
+        "  acme: 1 key, all models",
+        "    600 requests per minute, for each tenant",
+        "    60,000 tokens per minute, for each tenant",
+        "",
+        "warnings",
+        (
+            "  providers.claude: has no credential, so the key that an app sends to "
+            "Tokenweir is passed on to it"
+        ),
+    ]
+    assert err == ""
+    assert CANARY not in out
+
+
+def test_a_summary_of_everything(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every part of a quota has its words, and a rename of a model too."""
+    local = edited('"http://10.0.0.5:8000"', '"http://[::1]:8000/llm"', FULL)
+
+    assert main(["check", str(write(tmp_path, local))]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for line in (
+        "  local: openai at http://[::1]:8000/llm, without credential",
+        (
+            "  gpt-4o-mini: by openai as gpt-4o-mini-2024-07-18, at most 16,384 output "
+            "tokens, 1,000 if the app sets no cap"
+        ),
+        "  acme: 1 key, models gpt-* and claude-3",
+        "    600 requests per minute, 10 at once, for each tenant, in shadow mode",
+        "    60,000 input tokens per minute, for each tenant and key and model",
+        "    8 at a time, for each tenant, models *, routes messages",
+        "    1,000,000 output tokens per minute, for each provider",
+        "every caller is tenant acme, whatever key it sends",
+        "  quota acme.burst: is in shadow mode, so it refuses nobody",
+    ):
+        assert line in lines
+
+
+def test_without_secrets(
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Where a policy is only reviewed, its secrets need not be, and none is missed."""
+    monkeypatch.delenv("OPENAI_API_KEY")
+    path = write(tmp_path, SMALL)
+
+    assert main(["check", str(path)]) == 1
+    assert capsys.readouterr().out == (
+        "providers.openai.credential: environment variable OPENAI_API_KEY is not set "
+        "(line 3)\n"
+    )
+    assert main(["check", "--without-secrets", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "credential" not in out
+    assert "warnings" not in out
+    assert "  openai: openai at https://api.openai.com:443\n" in out
+
+
+def test_no_keys(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A tenant that nobody can be is counted and warned of."""
+    keys = SMALL[SMALL.index("    keys:") : SMALL.index("    quotas:")]
+
+    assert main(["check", str(write(tmp_path, edited(keys, "")))]) == 0
+    out = capsys.readouterr().out
+    assert "  acme: 0 keys, all models\n" in out
+    assert "  tenants.acme: has no keys, so nobody can call as it\n" in out
