@@ -18,6 +18,14 @@ class StuckStream(io.StringIO):
         self.released.wait(30)
         return super().write(text)
 
+    def wait_for(self, text: str) -> bool:
+        """Wait until *text* was written; tell if it was."""
+        for _ in range(3_000):
+            if text in self.getvalue():
+                return True
+            threading.Event().wait(0.01)
+        return False
+
 
 class BrokenStream(io.StringIO):
     """Fails, like a pipe whose reader has gone."""
@@ -70,8 +78,7 @@ def test_the_gap_stands_where_lines_are_missing() -> None:
     writer.write("b")
     writer.write("lost")
     stream.released.set()
-    while "b" not in stream.getvalue():
-        threading.Event().wait(0.01)
+    assert stream.wait_for("b\n")
 
     writer.write("c")
 
