@@ -88,6 +88,15 @@ def test_what_is_too_much_is_sampled() -> None:
     assert sum(map(len, encoded)) <= len(text) / 15
 
 
+def test_samples_are_scaled_by_what_they_weigh() -> None:
+    """Few samples of a mixed text do: dear characters are not missed or overdone."""
+    count = counter(by_weight, Budget(100.0, 0))
+    text = "word " * 3_000 + "かな" * 4_500
+    truth = sum(expected_tokens(text))
+
+    assert count(text) == pytest.approx(truth * 1.05, rel=0.01)
+
+
 def test_the_exact_budget_is_one_for_all_texts() -> None:
     """What one text used is not there for the next; small texts are never sampled."""
     count = counter(by_weight, Budget(100.0, 20_000))
