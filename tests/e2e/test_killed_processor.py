@@ -11,7 +11,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from tests.mock_provider import mock_provider
-from tests.pod import KEY, Pod, policy
+from tests.pod import KEY, OTHER_KEY, Pod, policy
 
 pytestmark = pytest.mark.e2e
 
@@ -80,7 +80,7 @@ async def served_again(pod: Pod) -> None:
     """Wait until Envoy has found the processor again."""
     async with httpx.AsyncClient(base_url=pod.url) as client:
         for _ in range(100):
-            reply = await client.get("/models", headers={"authorization": KEY})
+            reply = await client.get("/models", headers={"x-api-key": OTHER_KEY})
             if reply.status_code == 200:
                 return
             await asyncio.sleep(0.1)
