@@ -27,7 +27,7 @@ def test_problems(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) ->
         "tenants.acme.quotas.0.budget_usd: money budgets are not enforced by this "
         "version: remove it (line 14)\n"
     )
-    assert err == f"{path}: 2 problems; docs/policy.md has every field.\n"
+    assert err == f"{path}: 2 problems. docs/policy.md has every field.\n"
 
 
 def test_one_problem(
@@ -35,7 +35,7 @@ def test_one_problem(
 ) -> None:
     """A file that is not there is one too."""
     assert main(["check", str(tmp_path / "absent")]) == 1
-    assert ": 1 problem; " in capsys.readouterr().err
+    assert ": 1 problem. " in capsys.readouterr().err
 
 
 def test_a_summary(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,7 +46,7 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.dictionaries(
         st.sampled_from(["providers", "models", "tenants", "quotas", "timeouts"]), TREES
@@ -64,7 +64,7 @@ def test_any_tree_is_a_policy_or_is_told_why_not(
     assert "".join(told).isprintable()
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, len(SMALL)), st.integers(0, 20), st.binary(max_size=6))
 @example(0, 0, b"\x00")
 @example(0, 9, b"&a [*a]")
@@ -115,7 +115,7 @@ def changed(changes: list[tuple[Path, Path, object]]) -> str:
     return str(yaml.safe_dump(content, allow_unicode=True))
 
 
-@settings(max_examples=500, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(CHANGES, min_size=1, max_size=4))
 def test_any_change_of_a_policy_is_told_or_is_none(
     tmp_path: pathlib.Path, changes: list[tuple[Path, Path, object]]

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from tests.config.policies import KEY_A, KEY_B
-from tokenweir.config.references import References
+from tokenweir.config.references import RESERVED_PREFIX, References
 from tokenweir.config.salvage import LeftOut
 from tokenweir.config.schema import PolicyFile
 from tokenweir.core.model_family import FAMILIES
+from tokenweir.envoyconf.names import PROCESSOR_CLUSTER
 
 PROVIDERS: dict[str, Any] = {
     "openai": {"base_url": "https://a", "dialect": "openai"},
@@ -73,6 +74,21 @@ def test_plain_text(provider: dict[str, Any], problem: str | None) -> None:
     assert len(lines) == (problem is not None)
     if problem:
         assert lines[0].startswith(f"providers.openai.{problem}")
+
+
+@pytest.mark.parametrize("name", ["tokenweir", "Tokenweir-processor"])
+def test_names_of_our_own(name: str) -> None:
+    """No provider takes the place of one of Envoy's clusters that are ours."""
+    providers = {
+        **PROVIDERS,
+        name: PROVIDERS["openai"],
+        "my-tokenweir": PROVIDERS["openai"],
+    }
+
+    assert PROCESSOR_CLUSTER.startswith(RESERVED_PREFIX)
+    assert told(providers=providers) == [
+        f"providers.{name}: has a name that is kept for Tokenweir's own parts"
+    ]
 
 
 @pytest.mark.parametrize(

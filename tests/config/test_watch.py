@@ -50,15 +50,6 @@ class Seen:
         """Note that something of ours broke."""
         self.note(f"fault {where} {type(error).__name__}")
 
-    def ledger_call(self, verb: str, seconds: float, *, failed: bool) -> None:
-        """Unused."""
-
-    def holds_reaped(self, count: int) -> None:
-        """Unused."""
-
-    def spool_size(self, waiting: int) -> None:
-        """Unused."""
-
     def note(self, what: str) -> None:
         """Add to what has happened."""
         self.happened.append(what)

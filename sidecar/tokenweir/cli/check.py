@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(error.problems))
         count = len(error.problems)
         problems = "1 problem" if count == 1 else f"{count} problems"
-        print(f"{file}: {problems}; docs/policy.md has every field.", file=sys.stderr)
+        print(f"{file}: {problems}. docs/policy.md has every field.", file=sys.stderr)
         return EXIT_PROBLEMS
     print(f"{file}: fine (digest {policy.digest})")
     print("\n".join(_summary(policy, credentials=credentials)))

@@ -19,6 +19,9 @@ from tokenweir.core.model_family import FAMILIES
 # Always there, whether the file says more about it or not.
 DEFAULT_TIMEOUT_CLASS = "default"
 
+# A provider's name is that of a cluster in Envoy, where there are others of ours.
+RESERVED_PREFIX = "tokenweir"
+
 
 class References:
     """
@@ -55,6 +58,8 @@ class References:
     def _providers(self) -> Iterator[Problem]:
         for name, entry in self._file.providers.items():
             path = ("providers", name)
+            if name.lower().startswith(RESERVED_PREFIX):
+                yield Problem(path, "has a name that is kept for Tokenweir's own parts")
             plain = entry.base_url.scheme == "http"
             exposed = plain and not entry.base_url.is_loopback
             if exposed and entry.credential and not entry.allow_plaintext:

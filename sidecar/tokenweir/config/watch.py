@@ -14,12 +14,25 @@ from __future__ import annotations
 import asyncio
 import pathlib
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from tokenweir.config.files import Files
 from tokenweir.config.load import load_policy
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Policy
-from tokenweir.telemetry.hooks import Events
+
+
+class PolicyEvents(Protocol):
+    """What a watcher tells: the part of `tokenweir.telemetry.hooks.Events` it needs."""
+
+    def policy_loaded(self, digest: str) -> None:
+        """A policy snapshot is in use from now on."""
+
+    def policy_refused(self, problems: tuple[str, ...]) -> None:
+        """A changed policy can't be used: the last good one stays."""
+
+    def fault(self, where: str, error: BaseException) -> None:
+        """Something of ours broke."""
 
 
 class PolicyWatcher:
@@ -39,7 +52,7 @@ class PolicyWatcher:
         path: pathlib.Path,
         env: Mapping[str, str],
         on_change: Callable[[Policy], None],
-        events: Events,
+        events: PolicyEvents,
         interval_s: float = 1.0,
     ) -> None:
         self._path = path
