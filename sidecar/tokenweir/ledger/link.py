@@ -26,7 +26,16 @@ from typing import Any
 from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import (
+    ClusterDownError,
+    MasterDownError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
 
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.ledger.scripts import Script
@@ -47,6 +56,14 @@ BATCH = 128
 # What a server says that is in no state to answer. Anything else is our mistake, or
 # that of whoever wrote its access rights, and somebody has to look at it.
 _UNAVAILABLE = (
+    ClusterDownError,
+    MasterDownError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    TryAgainError,
+)
+# The same, and more, as servers before Redis 7 wrap it into a script's error.
+_UNAVAILABLE_WORDS = (
     "BUSY",
     "CLUSTERDOWN",
     "LOADING",
@@ -158,7 +175,7 @@ class Link:
         try:
             return await self._evaluate_once(script, packed)
         except ResponseError as error:
-            if "READONLY" not in str(error):
+            if not (isinstance(error, ReadOnlyError) or "READONLY" in str(error)):
                 raise
         await self._pool.disconnect(inuse_connections=False)
         return await self._evaluate_once(script, packed)
@@ -170,10 +187,7 @@ class Link:
             return await self._execute("EVAL", script.source, 1, *packed)
 
     def _unavailable(self, error: Exception) -> LedgerUnavailableError:
-        is_fault = isinstance(error, ResponseError) and not any(
-            word in str(error) for word in _UNAVAILABLE
-        )
-        if is_fault:
+        if isinstance(error, ResponseError) and not _is_state(error):
             self._events.fault("ledger", error)
         return LedgerUnavailableError(f"no answer: {type(error).__name__}")
 
@@ -182,6 +196,13 @@ class Link:
         # Whoever waited for it may be gone: then nobody else asks how it ended.
         if not call.cancelled():
             call.exception()
+
+
+def _is_state(error: ResponseError) -> bool:
+    """Tell if *error* says in which state the server is, and not what we did wrong."""
+    return isinstance(error, _UNAVAILABLE) or any(
+        word in str(error) for word in _UNAVAILABLE_WORDS
+    )
 
 
 def _packed(command: Command) -> list[bytes]:

@@ -60,14 +60,16 @@ class Script:
     sha: str
 
 
-def _script(name: str, *, stands_alone: bool = False) -> Script:
-    parts = [_read(name)]
-    if not stands_alone:
-        parts = [_constants(), *map(_read, _PARTS), *parts]
-    source = "\n".join(parts)
+def script_of(name: str, source: str) -> Script:
+    """Return the script of that *source*."""
     # Redis's own name for a script; no secret is protected by it.
     sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
     return Script(name, source, sha)
+
+
+def _verb(name: str) -> Script:
+    parts = (_constants(), *map(_read, (*_PARTS, name)))
+    return script_of(name, "\n".join(parts))
 
 
 def _read(name: str) -> str:
@@ -90,9 +92,9 @@ def _lua(value: int | str | Sequence[str]) -> str:
             return "{" + ", ".join(map(_lua, value)) + "}"
 
 
-RESERVE = _script("reserve")
-EXTEND = _script("extend")
-SETTLE = _script("settle")
-CANCEL = _script("cancel")
-SWEEP = _script("sweep")
-LEASE = _script("lease", stands_alone=True)
+RESERVE = _verb("reserve")
+EXTEND = _verb("extend")
+SETTLE = _verb("settle")
+CANCEL = _verb("cancel")
+SWEEP = _verb("sweep")
+LEASE = script_of("lease", _read("lease"))

@@ -1,0 +1,310 @@
+"""Deadlines and faults on the way to a server. Cases of the field by number."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.ledger.builders import Recorder
+from tests.relay import relay_to
+from tests.servers import Server, start_valkey
+from tokenweir.core.errors import LedgerUnavailableError
+from tokenweir.ledger import scripts
+from tokenweir.ledger.link import MAX_CONNECTIONS, Link
+from tokenweir.ledger.scripts import LEASE, Script
+
+# Far beyond what a healthy server needs, on a machine that others use too.
+PATIENCE = 30.0
+
+
+@pytest.fixture
+async def link(own_server: Server, events: Recorder) -> AsyncIterator[Link]:
+    """A link to a server of its own."""
+    link = Link(own_server.url, events, deadline_seconds=PATIENCE)
+    yield link
+    await link.close()
+
+
+def script(source: str) -> Script:
+    """A script of that source."""
+    made = scripts.script_of("test", source)
+    assert made.source == source
+    return made
+
+
+def admin(server: Server, *command: str) -> object:
+    """Give the server an operator's command."""
+    with redis.Redis.from_url(server.url) as client:
+        execute = client.execute_command
+        return execute(*command)
+
+
+async def test_a_script_runs_on_its_key_and_arguments(link: Link) -> None:
+    """
+    The answer is what the script returned, text as bytes.
+    """
+    echo = script("return {KEYS[1], ARGV[1], 7}")
+
+    assert await link.run(echo, "k", ["ä \ud800", 5]) == [b"k", "ä ?".encode(), 7]
+
+
+async def test_an_unknown_script_is_sent_along(
+    link: Link, own_server: Server, events: Recorder
+) -> None:
+    """
+    After SCRIPT FLUSH the next call works, and is counted once (L14).
+    """
+    count = script("return redis.call('INCR', KEYS[1])")
+    assert await link.run(count, "k", []) == 1
+    admin(own_server, "SCRIPT", "FLUSH")
+
+    assert await link.run(count, "k", []) == 2
+    assert events.calls == [("test", False), ("test", False)]
+
+
+async def test_a_restarted_server_is_found_again(
+    link: Link, own_server: Server
+) -> None:
+    """
+    Connections and scripts of the old server are not missed.
+    """
+    assert await link.run(LEASE, "k", ["a", 1_000]) == 1
+    own_server.restart()
+    for _ in range(2):
+        try:
+            assert await link.run(LEASE, "k", ["b", 1_000]) == 1
+            break
+        except LedgerUnavailableError:
+            continue  # it was told on the first that the connection had broken
+    else:
+        pytest.fail("not found again")
+
+
+async def test_a_demoted_server_is_left(
+    own_server: Server, events: Recorder, tmp_path: Path
+) -> None:
+    """
+    READONLY drops the connections: the next are to whoever has the address (L16).
+    """
+    address = tmp_path / "address.sock"
+    address.symlink_to(own_server.path)
+    link = Link(f"unix://{address}", events, deadline_seconds=PATIENCE)
+    count = script("return redis.call('INCRBY', KEYS[1], 5)")
+    assert await link.run(count, "k", []) == 5
+    successor = start_valkey(tmp_path)
+    admin(own_server, "REPLICAOF", "127.0.0.1", "1")
+    with pytest.raises(LedgerUnavailableError):
+        await link.run(count, "k", [])
+    await link.read([("PING",)])  # there is a connection to the replica
+    address.unlink()
+    address.symlink_to(successor.path)
+
+    # This very call meets the replica first, and is repeated at the successor.
+    assert await link.run(count, "k", []) == 5
+    assert [failed for _, failed in events.calls] == [False, True, False]
+    assert events.faults == []
+    await link.close()
+    successor.stop()
+
+
+async def test_old_servers_say_readonly_inside_an_error(
+    link: Link, events: Recorder
+) -> None:
+    """
+    Before Redis 7 a script's error carries the server's state in its text.
+    """
+    wrapped = "ERR Error running script: @user_script: 1: -READONLY You can't write"
+    old = script(f'redis.call("INCR", KEYS[1]) return redis.error_reply("{wrapped}")')
+    with pytest.raises(LedgerUnavailableError):
+        await link.run(old, "k", [])
+
+    assert await link.read([("GET", "k")]) == [b"2"]
+    assert events.faults == []
+
+
+async def test_a_paused_server_is_given_up_in_time(
+    own_server: Server, events: Recorder
+) -> None:
+    """
+    A server that accepts and never answers costs the deadline, not more (L17).
+    """
+    link = Link(own_server.url, events, deadline_seconds=0.2)
+    own_server.pause()
+    started = time.monotonic()
+    with pytest.raises(LedgerUnavailableError):
+        await link.run(LEASE, "k", ["a", 1_000])
+    waited_seconds = time.monotonic() - started
+    own_server.resume()
+
+    assert 0.15 < waited_seconds < 5
+    assert events.calls == [("lease", True)]
+    assert events.seconds >= 0.15
+    for _ in range(100):
+        try:
+            await link.ping()
+            break
+        except LedgerUnavailableError:
+            continue
+    await link.close()
+
+
+async def test_calls_that_time_out_lose_no_connection(
+    own_server: Server, events: Recorder
+) -> None:
+    """
+    After any number of timeouts, whoever comes next finds a connection.
+    """
+    link = Link(own_server.url, events, deadline_seconds=0.2)
+    own_server.pause()
+    calls = [link.run(LEASE, "k", ["a", 1_000]) for _ in range(3 * MAX_CONNECTIONS)]
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    own_server.resume()
+
+    assert all(isinstance(answer, LedgerUnavailableError) for answer in answers)
+    assert len(link._pool._in_use_connections) == 0
+    assert not link._free.locked()
+    await link.close()
+
+
+async def test_a_stopped_server_is_unavailable(link: Link, own_server: Server) -> None:
+    """
+    Nobody listens: that is known at once (L17).
+    """
+    own_server.stop()
+    for call in (
+        link.run(LEASE, "k", ["a", 1_000]),
+        link.run_all(LEASE, ["k"], ["a", 1_000]),
+        link.read([("GET", "k")]),
+        link.ping(),
+    ):
+        with pytest.raises(LedgerUnavailableError):
+            await call
+
+
+@pytest.mark.parametrize("word", ["LOADING", "OOM", "BUSY", "MASTERDOWN"])
+async def test_a_server_that_can_not_is_unavailable(
+    link: Link, word: str, events: Recorder
+) -> None:
+    """
+    Whatever state it says it is in, nothing is ever taken for a permission (L17).
+    """
+    failing = script(f"return redis.error_reply('{word} try later')")
+    with pytest.raises(LedgerUnavailableError):
+        await link.run(failing, "k", [])
+
+    assert events.faults == []
+
+
+async def test_a_server_without_memory_is_unavailable(
+    link: Link, own_server: Server, events: Recorder
+) -> None:
+    """
+    A server that may not write any more answers nobody (L17).
+    """
+    admin(own_server, "CONFIG", "SET", "maxmemory", "1")
+    with pytest.raises(LedgerUnavailableError):
+        await link.run(LEASE, "k", ["a", 1_000])
+
+    assert events.faults == []
+
+
+async def test_a_broken_script_is_reported_and_allows_nothing(
+    link: Link, events: Recorder
+) -> None:
+    """
+    A mistake of ours is a fault that somebody hears of, never an answer (L15).
+    """
+    broken = script("return redis.call('NO SUCH COMMAND')")
+    with pytest.raises(LedgerUnavailableError, match=r"^no answer: "):
+        await link.run(broken, "k", [])
+
+    ((where, _),) = events.faults
+    assert where == "ledger"
+
+
+async def test_a_lost_reply_is_not_asked_for_again(
+    own_server: Server, events: Recorder, tmp_path: Path
+) -> None:
+    """
+    What may have been applied is not repeated behind the caller's back (L14).
+    """
+    count = script("return redis.call('INCR', KEYS[1])")
+    async with relay_to(own_server.path, tmp_path / "relay.sock") as relay:
+        link = Link(relay.url, events, deadline_seconds=PATIENCE)
+        assert await link.run(count, "k", []) == 1
+        relay.drops_replies = True
+        with pytest.raises(LedgerUnavailableError):
+            await link.run(count, "k", [])
+        relay.drops_replies = False
+
+        assert await link.run(count, "k", []) == 3
+        await link.close()
+
+
+async def test_cancelled_callers_leave_no_reply_behind(
+    link: Link, events: Recorder
+) -> None:
+    """
+    Who comes next gets its own answer, and every call was applied to its end.
+    """
+    echo = script("redis.call('INCR', 'n') return ARGV[1]")
+    for number in range(100):
+        task = asyncio.create_task(link.run(echo, "k", [number]))
+        for _ in range(number % 7):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await link.run(echo, "k", [f"next {number}"]) == b"next %d" % number
+    await link.close()
+    cancelled_before_the_start = sum(number % 7 == 0 for number in range(100))
+
+    assert len(events.calls) == 200 - cancelled_before_the_start
+    assert not any(failed for _, failed in events.calls)
+
+
+async def test_more_calls_than_connections_wait(link: Link, own_server: Server) -> None:
+    """
+    A burst does not open a connection for each of its calls.
+    """
+    echo = script("return ARGV[1]")
+    answers = await asyncio.gather(*(link.run(echo, "k", [n]) for n in range(200)))
+
+    assert answers == [b"%d" % number for number in range(200)]
+    with redis.Redis.from_url(own_server.url) as client:
+        assert len(client.client_list()) <= MAX_CONNECTIONS + 1
+
+
+async def test_many_commands_go_out_in_batches(link: Link) -> None:
+    """
+    Answers come in the order of the commands, however many there are.
+    """
+    commands = [("ECHO", str(number)) for number in range(300)]
+
+    assert await link.read(commands) == [b"%d" % number for number in range(300)]
+    assert await link.read([]) == []
+
+
+async def test_a_script_runs_for_many_keys(link: Link, own_server: Server) -> None:
+    """
+    It need not be known to the server before.
+    """
+    admin(own_server, "SCRIPT", "FLUSH")
+    echo = script("return KEYS[1] .. ARGV[1]")
+
+    assert await link.run_all(echo, ["a", "b"], ["!"]) == [b"a!", b"b!"]
+
+
+async def test_only_redis_urls_are_taken(events: Recorder) -> None:
+    """
+    A mistyped scheme is found at once.
+    """
+    with pytest.raises(ValueError, match="redis://"):
+        Link("http://127.0.0.1", events)
+    for url in ("redis://127.0.0.1:1/0", "rediss://127.0.0.1:1", "unix:///nowhere"):
+        await Link(url, events).close()
