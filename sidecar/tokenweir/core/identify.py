@@ -37,7 +37,8 @@ def identify(policy: Policy, headers: Headers) -> Caller | UnknownKey:
     """Return who calls, or why that can't be told."""
     if policy.single_tenant is not None:
         return Caller(policy.tenants[policy.single_tenant], "-")
-    presented = {key for key in map(_key_in, headers) if key is not None}
+    # An empty value proves nothing: some SDKs send one beside the other header.
+    presented = {key for key in map(_key_in, headers) if key}
     if not presented:
         return UnknownKey(
             "No API key was sent: put it into the Authorization header "

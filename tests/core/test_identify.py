@@ -1,0 +1,263 @@
+from dataclasses import replace
+from hashlib import sha256
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.examples import ACME_KEY, CHAT, MESSAGES, OPEN_KEY, head, policy
+from tokenweir.core.dialects import by_route
+from tokenweir.core.events import Headers
+from tokenweir.core.identify import Caller, Door, entry_of, identify
+from tokenweir.core.policy import ApiKey
+from tokenweir.core.rejection import UnknownKey
+
+POLICY = policy()
+
+
+def bearer(key: str) -> tuple[str, str]:
+    """Return the header in which OpenAI's SDK sends a key."""
+    return ("authorization", f"Bearer {key}")
+
+
+def payer(*headers: tuple[str, str]) -> str | None:
+    """Return the tenant that a request with *headers* is charged to, if any."""
+    caller = identify(POLICY, headers)
+    return caller.tenant.name if isinstance(caller, Caller) else None
+
+
+# === the key ======================================================================
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        bearer(ACME_KEY),
+        ("authorization", f"bearer {ACME_KEY}"),
+        ("authorization", f"BEARER   {ACME_KEY}"),
+        ("authorization", f"  Bearer {ACME_KEY}  "),
+        ("authorization", ACME_KEY),
+        ("x-api-key", ACME_KEY),
+        ("x-api-key", f" {ACME_KEY} "),
+        ("api-key", ACME_KEY),
+    ],
+)
+def test_where_a_key_is_found(header: tuple[str, str]) -> None:
+    """A key is found wherever one of the SDKs puts it."""
+    caller = identify(POLICY, (header,))
+
+    assert caller == Caller(POLICY.tenants["acme"], "acme-ci")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (),
+        (("authorization", ""),),
+        (("authorization", "Bearer"),),
+        (("authorization", "Bearer "),),
+        (("authorization", "   "),),
+        (("x-api-key", ""),),
+        (("x-api-key", " "), ("authorization", "Bearer ")),
+        (("x-goog-api-key", ACME_KEY),),
+        (("proxy-authorization", f"Bearer {ACME_KEY}"),),
+        (("cookie", f"api-key={ACME_KEY}"),),
+        (("x_api_key", ACME_KEY),),
+    ],
+)
+def test_no_key(headers: Headers) -> None:
+    """Without a value in a header for keys there is no key."""
+    rejection = identify(POLICY, headers)
+
+    assert isinstance(rejection, UnknownKey)
+    assert rejection.message.startswith("No API key")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        bearer("sk-unknown"),
+        bearer(ACME_KEY.upper()),
+        bearer(ACME_KEY + "x"),
+        bearer(ACME_KEY[:-1]),
+        bearer(f"Bearer {ACME_KEY}"),
+        bearer(f"{ACME_KEY},{ACME_KEY}"),
+        bearer(f"{ACME_KEY}, {OPEN_KEY}"),
+        bearer(f'"{ACME_KEY}"'),
+        ("authorization", f"Basic {ACME_KEY}"),
+        ("authorization", f"Token {ACME_KEY}"),
+        ("authorization", f"Bearer\t{ACME_KEY}"),
+        ("x-api-key", f"Bearer {ACME_KEY}"),
+        ("x-api-key", "\xff\x00\u1234"),
+        ("x-api-key", "\ud800"),
+        ("x-api-key", sha256(ACME_KEY.encode()).hexdigest()),
+        ("x-api-key", "acme-ci"),
+        ("x-api-key", "acme"),
+    ],
+)
+def test_unknown_key(header: tuple[str, str]) -> None:
+    """Only the exact key counts: no part, no list, no id, not its hash."""
+    rejection = identify(POLICY, (header,))
+
+    assert isinstance(rejection, UnknownKey)
+    assert "not known" in rejection.message
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (bearer(ACME_KEY), ("x-api-key", OPEN_KEY)),
+        (bearer(ACME_KEY), bearer(OPEN_KEY)),
+        (bearer(ACME_KEY), ("api-key", "sk-unknown")),
+        (("x-api-key", ACME_KEY), ("x-api-key", "sk-unknown")),
+    ],
+)
+def test_two_keys(headers: Headers) -> None:
+    """Of two different keys neither is chosen, whatever their order."""
+    for presented in (headers, headers[::-1]):
+        rejection = identify(POLICY, presented)
+
+        assert isinstance(rejection, UnknownKey)
+        assert "More than one" in rejection.message
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (bearer(ACME_KEY), ("x-api-key", ACME_KEY)),
+        (bearer(ACME_KEY), bearer(ACME_KEY)),
+        (("x-api-key", ACME_KEY), ("authorization", "Bearer ")),
+        (("x-api-key", ""), bearer(ACME_KEY)),
+    ],
+)
+def test_one_key_twice(headers: Headers) -> None:
+    """The same key in two places, or beside an empty one, is one key."""
+    assert payer(*headers) == "acme"
+
+
+def test_key_in_the_query() -> None:
+    """A key in the path is no key: paths get into logs."""
+    request = head("POST", f"{CHAT}?key={ACME_KEY}&api-key={ACME_KEY}", key=None)
+
+    assert payer(*request.headers) is None
+    assert ACME_KEY not in entry_of(request).path
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (("x-tenant", "open"),),
+        (("x-tenant", "open"), ("x-tenant", "acme")),
+        (("x_tenant", "open"), ("tenant", "open")),
+        (("x-tokenweir-tenant", "open"), ("x-tokenweir-hold", "1")),
+        (("x-forwarded-for", "10.0.0.1"), ("forwarded", "for=10.0.0.1")),
+        (("openai-organization", "open"), ("openai-project", "open")),
+    ],
+)
+def test_headers_do_not_choose_the_payer(headers: Headers) -> None:
+    """No other header has a say in who pays."""
+    assert payer(*headers, bearer(ACME_KEY)) == "acme"
+    assert payer(*headers) is None
+
+
+def test_rejections_do_not_quote() -> None:
+    """What was presented is not quoted: it may be a mistyped key."""
+    for headers in (
+        (bearer("sk-SECRET"),),
+        (bearer("sk-SECRET"), ("api-key", "sk-SECRET2")),
+    ):
+        assert "SECRET" not in repr(identify(POLICY, headers))
+
+
+def test_key_restrictions() -> None:
+    """A caller is bound to the models of its own key."""
+    digest = sha256(ACME_KEY.encode()).hexdigest()
+    key = ApiKey("acme-ci", "acme", ("gpt-4o-mini",))
+    caller = identify(replace(POLICY, keys={digest: key}), (bearer(ACME_KEY),))
+
+    assert caller == Caller(POLICY.tenants["acme"], "acme-ci", ("gpt-4o-mini",))
+
+
+@pytest.mark.parametrize(
+    "headers", [(), (bearer("anything"),), (bearer(OPEN_KEY), ("api-key", "x"))]
+)
+def test_single_tenant(headers: Headers) -> None:
+    """In single-tenant mode everyone is that tenant, by whatever key."""
+    single = replace(POLICY, single_tenant="bare")
+
+    assert identify(single, headers) == Caller(POLICY.tenants["bare"], "-")
+
+
+@given(st.lists(st.tuples(st.sampled_from(["authorization", "x-api-key"]), st.text())))
+def test_any_headers(headers: list[tuple[str, str]]) -> None:
+    """Whatever is presented without a known key: nobody is charged."""
+    assert payer(*headers) is None
+
+
+# === the door =====================================================================
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "door", "route"),
+    [
+        ("POST", CHAT, Door.METERED, "chat_completions"),
+        ("POST", f"{CHAT}?api-version=1", Door.METERED, "chat_completions"),
+        ("POST", f"{CHAT}#x", Door.METERED, "chat_completions"),
+        ("POST", MESSAGES, Door.METERED, "messages"),
+        ("POST", f"{MESSAGES}?beta=true", Door.METERED, "messages"),
+        ("POST", f"{MESSAGES}/count_tokens", Door.TOKEN_FREE, "count_tokens"),
+        ("POST", f"{MESSAGES}/count_tokens?x", Door.TOKEN_FREE, "count_tokens"),
+        ("POST", f"{MESSAGES}/batches", Door.UNKNOWN, "opaque"),
+        ("POST", f"{CHAT}/", Door.UNKNOWN, "opaque"),
+        ("POST", f"/x{CHAT}", Door.UNKNOWN, "opaque"),
+        ("POST", "/v1/CHAT/completions", Door.UNKNOWN, "opaque"),
+        ("POST", "/v1/audio/speech", Door.UNKNOWN, "opaque"),
+        ("POST", "/v1/models", Door.UNKNOWN, "opaque"),
+        ("POST", "", Door.UNKNOWN, "opaque"),
+        ("PUT", CHAT, Door.UNKNOWN, "opaque"),
+        ("PATCH", CHAT, Door.UNKNOWN, "opaque"),
+        ("post", CHAT, Door.UNKNOWN, "opaque"),
+        ("CONNECT", "", Door.UNKNOWN, "opaque"),
+        ("", "", Door.UNKNOWN, "opaque"),
+        ("GET", "/", Door.BODILESS, "other"),
+        ("GET", CHAT, Door.BODILESS, "other"),
+        ("GET", "/v1/models", Door.BODILESS, "models"),
+        ("GET", "/v1/models?limit=1", Door.BODILESS, "models"),
+        ("GET", "/v1/models/gpt-4o", Door.BODILESS, "models"),
+        ("GET", "/v1/models-of-mine", Door.BODILESS, "other"),
+        ("HEAD", "/v1/models", Door.BODILESS, "models"),
+        ("OPTIONS", CHAT, Door.BODILESS, "other"),
+        ("DELETE", "/v1/files/f", Door.BODILESS, "other"),
+    ],
+)
+def test_door(method: str, path: str, door: Door, route: str) -> None:
+    """Method and exact path, without query, say by which door a request comes."""
+    entry = entry_of(head(method, path))
+
+    assert (entry.door, entry.route) == (door, route)
+    assert "?" not in entry.path
+    assert "#" not in entry.path
+
+
+@pytest.mark.parametrize("route", ["chat_completions", "messages"])
+def test_metered_door_has_its_dialect(route: str) -> None:
+    """At a metered door errors are told in the dialect that reads the body."""
+    path = {"chat_completions": CHAT, "messages": MESSAGES}[route]
+
+    assert entry_of(head("POST", path)).errors is by_route(route)
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "name"),
+    [
+        ("/v1/models", (), "openai"),
+        ("/v1/models", (("anthropic-version", "2023-06-01"),), "anthropic"),
+        (f"{MESSAGES}/count_tokens", (), "anthropic"),
+        ("/", (), "openai"),
+    ],
+)
+def test_dialect_of_other_doors(path: str, headers: Headers, name: str) -> None:
+    """Elsewhere path and headers tell which dialect the caller understands."""
+    method = "POST" if "count_tokens" in path else "GET"
+
+    assert entry_of(head(method, path, headers=headers)).errors.name == name
