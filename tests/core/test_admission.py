@@ -1,0 +1,621 @@
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.examples import ACME_KEY, CHAT, MESSAGES, PROVIDER_KEY, head, policy
+from tokenweir.core.admission import (
+    CLUSTER_HEADER,
+    TIMEOUT_HEADER,
+    Plan,
+    Target,
+    outgoing_headers,
+    output_ceiling,
+    plan_metered,
+    plan_unread,
+    unsatisfiable,
+)
+from tokenweir.core.dialects.base import ModelRequest, Prompt
+from tokenweir.core.hold import Amounts, Limit, Part
+from tokenweir.core.identify import Caller, Entry, entry_of
+from tokenweir.core.partition import shared_tag_of, tag_of
+from tokenweir.core.policy import (
+    Axis,
+    Model,
+    OnLedgerFailure,
+    Policy,
+    Quota,
+    Secret,
+    Tenant,
+    UnknownPaths,
+)
+from tokenweir.core.rejection import (
+    Malformed,
+    ModelNotAllowed,
+    PathNotMetered,
+    Unsatisfiable,
+)
+
+POLICY = policy()
+MODEL = Model("m", "openai", max_output_tokens=1_000, default_output_tokens=400)
+ENTRY = entry_of(head("POST", CHAT))
+MESSAGES_ENTRY = entry_of(head("POST", MESSAGES))
+CLOSED, OPEN = OnLedgerFailure.CLOSED, OnLedgerFailure.OPEN
+
+
+def request(
+    model: str = "gpt-4o-mini",
+    output_cap: int | None = None,
+    choices: int = 1,
+    user: str = "",
+) -> ModelRequest:
+    """Return what a dialect has read."""
+    return ModelRequest(
+        model,
+        stream=False,
+        output_cap=output_cap,
+        choices=choices,
+        user=user,
+        wants_usage=True,
+        prompt=Prompt(),
+    )
+
+
+def caller(
+    *quotas: Quota, models: tuple[str, ...] = (), key_models: tuple[str, ...] = ()
+) -> Caller:
+    """Return a caller of a tenant with *quotas*."""
+    return Caller(Tenant("acme", quotas, models), "acme-ci", key_models)
+
+
+def quota(axis: Axis = Axis.TOKENS, **changes: object) -> Quota:
+    """Return a quota of 1,000, with *changes*."""
+    return replace(Quota(f"acme.{axis}", axis, 1_000, 1_000), **changes)  # type: ignore[arg-type]
+
+
+def planned(
+    who: Caller,
+    what: ModelRequest | None = None,
+    entry: Entry = ENTRY,
+    by: Policy = POLICY,
+) -> Plan:
+    """Return the plan for a request that is not turned away."""
+    plan = plan_metered(by, who, entry, what or request())
+    assert isinstance(plan, Plan)
+    return plan
+
+
+def limits_of(plan: Plan) -> list[str]:
+    """Return the ids of the limits that apply."""
+    return [limit.quota for part in plan.parts for limit in part.limits]
+
+
+def parts(*limits: Limit) -> tuple[Part, ...]:
+    """Return *limits* under one tag."""
+    return (Part("tw:000", limits),)
+
+
+def limit(axis: Axis, capacity: int, *, shadow: bool = False) -> Limit:
+    """Return a limit of *capacity*."""
+    return Limit(f"acme.{axis}", axis, "tenant=acme", 60, capacity, shadow)
+
+
+# === which model, and may it be called ============================================
+
+
+def test_target_and_subject() -> None:
+    """A plan says who answers, and who asks whom for what."""
+    plan = planned(caller(), request(user="ann"))
+
+    assert plan.target == Target(
+        POLICY.providers["openai"], POLICY.models["gpt-4o-mini"]
+    )
+    subject = plan.subject
+    assert (subject.tenant, subject.key_id, subject.user) == ("acme", "acme-ci", "ann")
+    assert (subject.route, subject.provider) == ("chat_completions", "openai")
+    assert subject.model == "gpt-4o-mini"
+
+
+@pytest.mark.parametrize("model", ["gpt-9", "", "gpt-4o-mini ", "*", "local"])
+def test_unknown_model(model: str) -> None:
+    """A model that the policy does not have is not forwarded."""
+    found = plan_metered(POLICY, caller(), ENTRY, request(model))
+
+    assert found == ModelNotAllowed(model)
+
+
+@pytest.mark.parametrize(
+    ("tenant_may", "key_may", "allowed"),
+    [
+        ((), (), True),
+        (("gpt-4o-mini",), (), True),
+        (("gpt-*",), ("gpt-4*",), True),
+        (("fast",), (), False),
+        ((), ("fast",), False),
+        (("gpt-*",), ("fast",), False),
+        (("fast",), ("gpt-*",), False),
+    ],
+)
+def test_allowed_models(
+    tenant_may: tuple[str, ...], key_may: tuple[str, ...], allowed: bool
+) -> None:
+    """Tenant and key must both allow a model; who lists none allows all."""
+    who = caller(models=tenant_may, key_models=key_may)
+    found = plan_metered(POLICY, who, ENTRY, request())
+
+    assert isinstance(found, Plan) is allowed
+    assert allowed or found == ModelNotAllowed("gpt-4o-mini")
+
+
+def test_family() -> None:
+    """A name of a family is answered by the family, under the name of the app."""
+    plan = planned(caller(), request("local-large-7"))
+
+    assert plan.target.model is not None
+    assert plan.target.model.name == "local-large-*"
+    assert plan.subject.model == "local-large-7"
+
+
+@pytest.mark.parametrize(
+    ("model", "entry"), [("claude", ENTRY), ("gpt-4o-mini", MESSAGES_ENTRY)]
+)
+def test_wrong_dialect(model: str, entry: Entry) -> None:
+    """A model whose provider speaks the other API is told so, not sent there."""
+    found = plan_metered(POLICY, caller(), entry, request(model))
+
+    assert isinstance(found, Malformed)
+    assert found.param == "model"
+
+
+# === which quotas =================================================================
+
+
+@pytest.mark.parametrize(
+    ("models", "applies"),
+    [((), True), (("gpt-4o-mini",), True), (("gpt-*",), True), (("fast",), False)],
+)
+def test_quota_for_models(models: tuple[str, ...], applies: bool) -> None:
+    """A quota for some models applies to those."""
+    plan = planned(caller(quota(models=models)))
+
+    assert bool(limits_of(plan)) is applies
+
+
+@pytest.mark.parametrize(
+    ("routes", "applies"),
+    [((), True), (("messages", "chat_completions"), True), (("messages",), False)],
+)
+def test_quota_for_routes(routes: tuple[str, ...], applies: bool) -> None:
+    """A quota for some routes applies to those."""
+    plan = planned(caller(quota(routes=routes)))
+
+    assert bool(limits_of(plan)) is applies
+
+
+def test_every_axis_applies_to_a_metered_request() -> None:
+    """A model call is held against limits of every axis, shadow ones too."""
+    quotas = [quota(axis) for axis in Axis]
+    shadow = quota(id="acme.shadow", shadow=True)
+    plan = planned(caller(*quotas, shadow))
+
+    assert limits_of(plan) == [*(entry.id for entry in quotas), "acme.shadow"]
+    assert plan.parts[0].limits[-1].shadow
+
+
+def test_only_requests_and_slots_without_a_prompt() -> None:
+    """What nobody reads is held against no token limit: it would be a guess."""
+    who = caller(*(quota(axis) for axis in Axis))
+    plan = plan_unread(POLICY, who, entry_of(head("GET", "/v1/models")))
+
+    assert isinstance(plan, Plan)
+    assert limits_of(plan) == [
+        "acme.requests_per_minute",
+        "acme.concurrency",
+    ]
+
+
+def test_limits_are_told_as_in_the_policy() -> None:
+    """A limit has the quota's figures, and the partition that it applies to."""
+    plan = planned(caller(quota(rate=60, capacity=600)))
+
+    assert plan.parts == (
+        Part(
+            tag_of("acme"),
+            (
+                Limit(
+                    "acme.tokens_per_minute", Axis.TOKENS, "tenant=acme", 60, 600, False
+                ),
+            ),
+        ),
+    )
+
+
+# === whose ========================================================================
+
+
+@pytest.mark.parametrize(
+    ("partition", "expected"),
+    [
+        (("tenant",), "tenant=acme"),
+        (("tenant", "key"), "tenant=acme,key=acme-ci"),
+        (("tenant", "user"), "tenant=acme,user=ann"),
+        (("tenant", "route", "model"), "tenant=acme,route=chat_completions,model=fast"),
+        (("tenant", "provider"), "tenant=acme,provider=openai"),
+    ],
+)
+def test_partition(partition: tuple[str, ...], expected: str) -> None:
+    """A partition is written from what the quota is kept apart by, in order."""
+    plan = planned(caller(quota(partition=partition)), request("fast", user="ann"))
+
+    assert plan.parts[0].limits[0].partition == expected
+
+
+def test_no_user() -> None:
+    """Requests that name no user share one partition, instead of having none."""
+    plan = planned(caller(quota(partition=("tenant", "user"))))
+
+    assert plan.parts[0].limits[0].partition == "tenant=acme,user=-"
+
+
+def test_user_stays_inside_the_tenant() -> None:
+    """Whatever user a body names, the limit stays the tenant's own."""
+    by_user = quota(partition=("tenant", "user"))
+    victims = ["victim", "tenant=open", "x,tenant=open", "{tw:001}", "\n"]
+    plans = [planned(caller(by_user), request(user=victim)) for victim in victims]
+
+    for plan in plans:
+        assert [part.tag for part in plan.parts] == [tag_of("acme")]
+        assert plan.parts[0].limits[0].partition.startswith("tenant=acme,user=")
+        assert plan.subject.tenant == "acme"
+
+
+def test_family_is_one_partition() -> None:
+    """Under a family, apps choose the names, but not their limits by that."""
+    by_model = quota(partition=("tenant", "model"))
+    names = ["local-a", "local-b"]
+    plans = [planned(caller(by_model), request(name)) for name in names]
+
+    assert {plan.parts for plan in plans} == {plans[0].parts}
+    assert plans[0].parts[0].limits[0].partition == "tenant=acme,model=local-*"
+
+
+def test_no_model() -> None:
+    """A request without a model is no model's."""
+    by_model = quota(Axis.REQUESTS, partition=("tenant", "model"))
+    plan = plan_unread(POLICY, caller(by_model), entry_of(head("GET", "/v1/models")))
+
+    assert isinstance(plan, Plan)
+    assert plan.parts[0].limits[0].partition == "tenant=acme,model=-"
+
+
+def test_own_tag_without_limits() -> None:
+    """The tenant's tag is there also without limits: it keeps the usage records."""
+    assert planned(caller()).parts == (Part(tag_of("acme"), ()),)
+
+
+def test_tags() -> None:
+    """The tenant's tag comes first, with all of its limits; shared ones follow."""
+    shared = quota(id="*.by_provider", partition=("provider",))
+    own = quota(id="acme.own")
+    more = quota(id="acme.more", partition=("tenant", "provider"))
+    slots = quota(Axis.CONCURRENCY, id="*.slots", partition=("provider",))
+    plan = planned(caller(shared, own, slots, more))
+
+    assert [part.tag for part in plan.parts] == [
+        tag_of("acme"),
+        shared_tag_of("*.by_provider", "provider=openai"),
+        shared_tag_of("*.slots", "provider=openai"),
+    ]
+    assert [[entry.quota for entry in part.limits] for part in plan.parts] == [
+        ["acme.own", "acme.more"],
+        ["*.by_provider"],
+        ["*.slots"],
+    ]
+
+
+def test_shared_tags_are_shared() -> None:
+    """Tenants meet under a quota's tag, and nowhere else."""
+    shared = quota(id="*.by_provider", partition=("provider",))
+    plans = [
+        planned(Caller(Tenant(name, (shared,)), "k")) for name in ("acme", "other")
+    ]
+
+    assert plans[0].parts[0] != plans[1].parts[0]
+    assert plans[0].parts[1] == plans[1].parts[1]
+
+
+# === when the ledger is silent ====================================================
+
+
+@pytest.mark.parametrize(
+    ("modes", "expected"),
+    [
+        ((), OPEN),
+        ((OPEN,), OPEN),
+        ((CLOSED,), CLOSED),
+        ((OPEN, OPEN), OPEN),
+        ((OPEN, CLOSED), CLOSED),
+        ((CLOSED, OPEN), CLOSED),
+    ],
+)
+def test_on_ledger_failure(
+    modes: tuple[OnLedgerFailure, ...], expected: OnLedgerFailure
+) -> None:
+    """One quota that must hold is enough; without quotas the tenant's word counts."""
+    quotas = tuple(
+        quota(id=f"acme.{number}", on_ledger_failure=mode)
+        for number, mode in enumerate(modes)
+    )
+    who = Caller(Tenant("acme", quotas, on_ledger_failure=OPEN), "k")
+
+    assert planned(who).on_ledger_failure is expected
+
+
+def test_shadow_does_not_close() -> None:
+    """A quota in shadow mode refuses nobody, also not by the ledger's silence."""
+    shadow = quota(id="acme.shadow", shadow=True, on_ledger_failure=CLOSED)
+    who = Caller(Tenant("acme", (shadow, quota(on_ledger_failure=OPEN))), "k")
+
+    assert planned(who).on_ledger_failure is OPEN
+
+
+def test_quotas_that_do_not_apply_have_no_say() -> None:
+    """A quota for other models does not close what it does not limit."""
+    other = quota(models=("fast",), on_ledger_failure=CLOSED)
+    who = Caller(Tenant("acme", (other,), on_ledger_failure=OPEN), "k")
+
+    assert planned(who).on_ledger_failure is OPEN
+
+
+# === paths that nobody reads ======================================================
+
+
+@pytest.mark.parametrize(
+    ("headers", "provider"),
+    [((), "openai"), ((("anthropic-version", "2023-06-01"),), "anthropic")],
+)
+def test_default_provider(headers: tuple[tuple[str, str], ...], provider: str) -> None:
+    """A request without a model goes to the default provider of its dialect."""
+    entry = entry_of(head("GET", "/v1/models", headers=headers))
+    plan = plan_unread(POLICY, caller(), entry)
+
+    assert isinstance(plan, Plan)
+    assert plan.target == Target(POLICY.providers[provider])
+    assert plan.subject.model == ""
+
+
+def test_only_default_provider() -> None:
+    """If no provider speaks the caller's dialect, the first one is asked."""
+    only = replace(POLICY, default_providers={"anthropic": "anthropic"})
+    plan = plan_unread(only, caller(), entry_of(head("GET", "/v1/models")))
+
+    assert isinstance(plan, Plan)
+    assert plan.target.provider.name == "anthropic"
+
+
+def test_no_default_provider() -> None:
+    """Without any default provider there is nowhere to go."""
+    none = replace(POLICY, default_providers={})
+    found = plan_unread(none, caller(), entry_of(head("GET", "/v1/models")))
+
+    assert found == PathNotMetered("/v1/models")
+
+
+@pytest.mark.parametrize("unknown_paths", UnknownPaths)
+@pytest.mark.parametrize(
+    ("method", "path", "known"),
+    [
+        ("POST", "/v1/audio/speech", False),
+        ("PUT", CHAT, False),
+        ("GET", "/v1/anything", True),
+        ("POST", f"{MESSAGES}/count_tokens", True),
+    ],
+)
+def test_unknown_paths(
+    method: str, path: str, known: bool, unknown_paths: UnknownPaths
+) -> None:
+    """A path that nobody can meter is refused, unless its provider lets it pass."""
+    providers = {
+        name: replace(provider, unknown_paths=unknown_paths)
+        for name, provider in POLICY.providers.items()
+    }
+    entry = entry_of(head(method, path))
+    found = plan_unread(replace(POLICY, providers=providers), caller(), entry)
+
+    passes = known or unknown_paths is UnknownPaths.OPAQUE
+    assert isinstance(found, Plan) is passes
+    assert passes or found == PathNotMetered(path)
+
+
+# === how much =====================================================================
+
+
+@pytest.mark.parametrize(
+    ("cap", "choices", "ceiling"),
+    [
+        (100, 1, 100),
+        (1_000, 1, 1_000),
+        (5_000, 1, 1_000),
+        (100, 3, 300),
+        (5_000, 3, 3_000),
+        (0, 1, 0),
+    ],
+)
+def test_ceiling_of_a_cap(cap: int, choices: int, ceiling: int) -> None:
+    """The client's cap or the model's maximum, for each choice; no quota lowers it."""
+    asked = request(output_cap=cap, choices=choices)
+    small = parts(limit(Axis.TOKENS, 50))
+
+    assert output_ceiling(asked, MODEL, small, 10) == ceiling
+
+
+@pytest.mark.parametrize(
+    ("limits", "choices", "input_tokens", "ceiling"),
+    [
+        ([], 1, 10, 400),
+        ([], 3, 10, 1_200),
+        ([limit(Axis.TOKENS, 300)], 1, 10, 290),
+        ([limit(Axis.TOKENS, 5_000)], 1, 10, 400),
+        ([limit(Axis.OUTPUT_TOKENS, 300)], 1, 10, 300),
+        ([limit(Axis.INPUT_TOKENS, 5)], 1, 10, 400),
+        ([limit(Axis.REQUESTS, 1), limit(Axis.CONCURRENCY, 1)], 1, 10, 400),
+        ([limit(Axis.TOKENS, 300), limit(Axis.OUTPUT_TOKENS, 200)], 3, 10, 200),
+        ([limit(Axis.TOKENS, 300, shadow=True)], 1, 10, 400),
+        ([limit(Axis.TOKENS, 300)], 1, 299, 1),
+        ([limit(Axis.TOKENS, 300)], 1, 300, 1),
+        ([limit(Axis.TOKENS, 300)], 1, 9_000, 1),
+    ],
+)
+def test_ceiling_of_the_default(
+    limits: list[Limit], choices: int, input_tokens: int, ceiling: int
+) -> None:
+    """Without a cap: the policy's default, clamped to what enforced limits can hold."""
+    asked = request(choices=choices)
+
+    assert output_ceiling(asked, MODEL, parts(*limits), input_tokens) == ceiling
+
+
+def test_default_above_the_maximum() -> None:
+    """A default above what the model can generate is not reserved."""
+    model = replace(MODEL, max_output_tokens=300)
+
+    assert output_ceiling(request(), model, (), 10) == 300
+
+
+axes = st.sampled_from([Axis.TOKENS, Axis.OUTPUT_TOKENS, Axis.REQUESTS])
+
+
+@given(
+    st.lists(st.builds(limit, axes, st.integers(1, 2_000), shadow=st.booleans())),
+    st.integers(0, 2_000),
+    st.integers(1, 4),
+)
+def test_default_is_never_what_makes_it_unsatisfiable(
+    limits: list[Limit], input_tokens: int, choices: int
+) -> None:
+    """Whom the default would turn away is turned away with a single token, too."""
+    held = parts(*limits)
+    ceiling = output_ceiling(request(choices=choices), MODEL, held, input_tokens)
+    never = unsatisfiable(held, Amounts(1, input_tokens, ceiling))
+
+    assert ceiling >= 1
+    assert (never is None) == (unsatisfiable(held, Amounts(1, input_tokens, 1)) is None)
+
+
+@pytest.mark.parametrize(
+    ("axis", "amounts", "requested"),
+    [
+        (Axis.TOKENS, Amounts(1, 60, 41), 101),
+        (Axis.INPUT_TOKENS, Amounts(1, 101, 0), 101),
+        (Axis.OUTPUT_TOKENS, Amounts(1, 0, 101), 101),
+        (Axis.REQUESTS, Amounts(101, 0, 0), 101),
+    ],
+)
+def test_unsatisfiable(axis: Axis, amounts: Amounts, requested: int) -> None:
+    """What is above a limit's capacity will never fit: the limit says by how much."""
+    held = parts(limit(Axis.TOKENS, 10_000), limit(axis, 100))
+
+    assert unsatisfiable(held, amounts) == Unsatisfiable(
+        f"acme.{axis}", axis, "tenant=acme", 100, requested
+    )
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        (),
+        (limit(Axis.TOKENS, 100),),
+        (limit(Axis.INPUT_TOKENS, 60), limit(Axis.OUTPUT_TOKENS, 40)),
+        (limit(Axis.CONCURRENCY, 1), limit(Axis.REQUESTS, 1)),
+        (limit(Axis.TOKENS, 1, shadow=True),),
+    ],
+)
+def test_satisfiable(limits: tuple[Limit, ...]) -> None:
+    """What just fits into every enforced limit can be waited for."""
+    assert unsatisfiable(parts(*limits), Amounts(1, 60, 40)) is None
+
+
+# === what goes to the provider ====================================================
+
+
+def target_of(provider: str, model: str | None = None) -> Target:
+    """Return a target of the policy."""
+    return Target(POLICY.providers[provider], POLICY.models[model] if model else None)
+
+
+def revealed(headers: Iterable[tuple[str, str | Secret]]) -> dict[str, str]:
+    """Return *headers* as they are sent."""
+    return {
+        name: value.reveal() if isinstance(value, Secret) else value
+        for name, value in headers
+    }
+
+
+@pytest.mark.parametrize(
+    ("provider", "header", "value", "removed"),
+    [
+        ("openai", "authorization", f"Bearer {PROVIDER_KEY}", {"x-api-key", "api-key"}),
+        ("anthropic", "x-api-key", PROVIDER_KEY, {"authorization", "api-key"}),
+    ],
+)
+def test_credential(provider: str, header: str, value: str, removed: set[str]) -> None:
+    """The provider gets its own credential, and no header that could hold the app's."""
+    changes, removals = outgoing_headers(POLICY, target_of(provider), "messages")
+
+    assert revealed(changes)[header] == value
+    assert set(removals) == removed
+    assert PROVIDER_KEY not in repr(changes)
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+@pytest.mark.parametrize("name", ["authorization", "x-api-key", "api-key"])
+def test_apps_key_is_not_forwarded(provider: str, name: str) -> None:
+    """Every header that may prove who pays is replaced or taken out."""
+    changes, removals = outgoing_headers(POLICY, target_of(provider), "messages")
+    replaced = {header for header, _ in changes}
+
+    assert (name in replaced) != (name in removals)
+
+
+def test_without_credential() -> None:
+    """Without a credential of its own the sidecar leaves the app's headers alone."""
+    changes, removals = outgoing_headers(POLICY, target_of("own"), "chat_completions")
+
+    assert revealed(changes) == {CLUSTER_HEADER: "own", TIMEOUT_HEADER: "slow"}
+    assert removals == ()
+
+
+@pytest.mark.parametrize(
+    ("model", "route", "timeout"),
+    [
+        ("fast", "chat_completions", "quick"),
+        ("gpt-4o-mini", "chat_completions", "slow"),
+        ("gpt-4o-mini", "messages", "default"),
+        (None, "chat_completions", "slow"),
+        (None, "models", "default"),
+    ],
+)
+def test_timeout_class(model: str | None, route: str, timeout: str) -> None:
+    """The model's timeout class, else the route's, else the default."""
+    changes, _ = outgoing_headers(POLICY, target_of("openai", model), route)
+
+    assert revealed(changes)[TIMEOUT_HEADER] == timeout
+    assert revealed(changes)[CLUSTER_HEADER] == "openai"
+
+
+def test_app_cannot_choose_the_route() -> None:
+    """Our routing headers are always set, so that an app's own never count."""
+    for provider in POLICY.providers.values():
+        changes, _ = outgoing_headers(POLICY, Target(provider), "other")
+
+        assert {CLUSTER_HEADER, TIMEOUT_HEADER} <= {name for name, _ in changes}
+
+
+def test_secrets_are_not_in_plans() -> None:
+    """A plan can be shown: neither the app's key nor the provider's is in it."""
+    shown = repr(planned(caller(quota())))
+
+    assert ACME_KEY not in shown
+    assert PROVIDER_KEY not in shown
