@@ -143,6 +143,7 @@ S, Q, A = State, RequestSide, ResponseSide
 # fmt: off
 Exchange.TRANSITIONS = {
     (S.NEW,           RequestHead):   (_begin,                   {S.AWAITING_BODY, S.RESERVING, S.DONE}),
+    (S.NEW,           OutOfTime):     (_ask(Q.give_up),          {S.DONE}),
     (S.NEW,           StreamClosed):  (_end,                     {S.DONE}),
     (S.AWAITING_BODY, RequestBody):   (_ask(Q.read_body),        {S.ESTIMATING, S.RESERVING, S.DONE}),
     (S.AWAITING_BODY, OutOfTime):     (_ask(Q.give_up),          {S.DONE}),
@@ -159,7 +160,6 @@ Exchange.TRANSITIONS = {
     (S.ABANDONED,     Refused):       (_end,                     {S.DONE}),
     (S.ABANDONED,     LedgerFailed):  (_ask(Q.give_back),        {S.DONE}),
     (S.ABANDONED,     StreamClosed):  (_stay,                    {S.ABANDONED}),
-    (S.FORWARDED,     OutOfTime):     (_ask(Q.take_back),        {S.DONE}),
     (S.FORWARDED,     ResponseHead):  (_answer(A.open),          {S.RESPONDING, S.COUNTING, S.DONE}),
     (S.FORWARDED,     Tick):          (_answer(A.renew),         {S.FORWARDED}),
     (S.FORWARDED,     DrainDeadline): (_answer(A.drain_unanswered), {S.DONE}),
@@ -169,10 +169,12 @@ Exchange.TRANSITIONS = {
     (S.RESPONDING,    DrainDeadline): (_answer(A.drain),         {S.COUNTING, S.DONE}),
     (S.RESPONDING,    StreamClosed):  (_answer(A.close),         {S.COUNTING, S.DONE}),
     (S.COUNTING,      Counted):       (_answer(A.settle_counted), {S.DONE}),
+    (S.COUNTING,      OutOfTime):     (_answer(A.settle_uncounted), {S.DONE}),
     (S.COUNTING,      ResponseChunk): (_answer(A.pass_on),       {S.COUNTING}),
     (S.COUNTING,      Tick):          (_stay,                    {S.COUNTING}),
     (S.COUNTING,      DrainDeadline): (_stay,                    {S.COUNTING}),
     (S.COUNTING,      StreamClosed):  (_stay,                    {S.COUNTING}),
+    (S.DONE,          ResponseHead):  (_answer(A.pass_by),       {S.DONE}),
     (S.DONE,          ResponseChunk): (_answer(A.pass_on),       {S.DONE}),
     (S.DONE,          Tick):          (_stay,                    {S.DONE}),
     (S.DONE,          DrainDeadline): (_stay,                    {S.DONE}),

@@ -205,11 +205,6 @@ class RequestSide:
         _, commands = self._reject(InternalFault(RETRY_MS))
         return State.ABANDONED, commands
 
-    def take_back(self, _: Event) -> Step:
-        """The request could not be sent on after all."""
-        state, commands = self._reject(InternalFault(RETRY_MS))
-        return state, [*commands, *self._cancel()]
-
     def give_back(self, _: Event) -> Step:
         """Return what was granted too late to be of use."""
         return State.DONE, [*self._cancel()]

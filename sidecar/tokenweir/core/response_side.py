@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tokenweir.core import accounting, headers
 from tokenweir.core.accounting import BodySeen
 from tokenweir.core.commands import (
@@ -29,6 +31,8 @@ from tokenweir.core.usage import Source, TokenUsage
 
 # Bytes of generated text for each token of progress that is reported meanwhile.
 PROGRESS_BYTES_PER_TOKEN = 4
+# A content-length as RFC 9110 has it, and short enough to be one.
+_LENGTH = re.compile(r"[0-9]{1,15}")
 
 
 class ResponseSide:
@@ -90,7 +94,7 @@ class ResponseSide:
         if self._reader is not None:
             self._reader.feed(event.data)
             if self._first_token_ms is None and self._facts.deltas:
-                self._first_token_ms = now_ms - self.ticket.started_ms
+                self._first_token_ms = max(0, now_ms - self.ticket.started_ms)
         if not event.ended:
             return State.RESPONDING, [PassChunk()]
         state, commands = self._over(Outcome.COMPLETED)
@@ -132,6 +136,18 @@ class ResponseSide:
         usage = accounting.counted_usage(self.ticket, self._facts, event.tokens)
         source = accounting.worst_source(event.source, self._facts)
         return State.DONE, [self._settle(usage, source, self._outcome)]
+
+    def settle_uncounted(self, _: Event, __: int) -> Step:
+        """Counting broke: what passed is charged by its size."""
+        tokens = -(-self._facts.text_bytes // accounting.BYTES_PER_TOKEN)
+        usage = accounting.counted_usage(self.ticket, self._facts, tokens)
+        return State.DONE, [self._settle(usage, Source.ESTIMATED, self._outcome)]
+
+    def pass_by(self, event: Event, _: int) -> Step:
+        """Let a head go by that came too late to be looked at."""
+        assert isinstance(event, ResponseHead)
+        changes, removals = self._visible_headers(event)
+        return State.DONE, [PassHead(changes, removals, watch_body=False)]
 
     def pass_on(self, _: Event, __: int) -> Step:
         """Let what comes after the end go by."""
@@ -183,7 +199,7 @@ class ResponseSide:
         encoding = header_value(self._head.headers, "content-encoding")
         return BodySeen(
             self._seen_bytes,
-            int(announced) if announced.isdecimal() else None,
+            int(announced) if _LENGTH.fullmatch(announced) else None,
             encoded=encoding not in ("", "identity"),
         )
 

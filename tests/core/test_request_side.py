@@ -1,0 +1,584 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.examples import (
+    ACME_KEY,
+    BARE_KEY,
+    BARE_OPEN_KEY,
+    CHAT,
+    FAILURE,
+    MESSAGES,
+    NOW_MS,
+    OPEN_KEY,
+    STATE,
+    head,
+    policy,
+)
+from tests.playbook import play
+from tests.wire import chat, messages
+from tokenweir.core.commands import (
+    AwaitBody,
+    Cancel,
+    CountPrompt,
+    Forward,
+    Reject,
+    Reserve,
+)
+from tokenweir.core.dialects import by_route
+from tokenweir.core.events import (
+    Counted,
+    Event,
+    Headers,
+    LedgerFailed,
+    OutOfTime,
+    Refused,
+    RequestBody,
+    RequestHead,
+    Reserved,
+    StreamClosed,
+)
+from tokenweir.core.exchange import Exchange
+from tokenweir.core.hold import Amounts, Denied, Granted, Hold
+from tokenweir.core.policy import Secret
+from tokenweir.core.rejection import (
+    Draining,
+    EncodingNotMetered,
+    InternalFault,
+    LedgerUnavailable,
+    Malformed,
+    ModelNotAllowed,
+    PathNotMetered,
+    QuotaExhausted,
+    Rejection,
+    UnknownKey,
+    Unsatisfiable,
+)
+from tokenweir.core.request_side import LEDGER_OPEN, RETRY_MS, Arrival, RequestSide
+from tokenweir.core.step import State
+from tokenweir.core.usage import Source
+
+ARRIVAL = Arrival(policy(), "0-19b7a0e1c00-abc")
+GRANTED = Granted("1", (STATE,), (replace(FAILURE, shadow=True),))
+
+
+def begun(request: RequestHead, arrival: Arrival = ARRIVAL) -> Exchange:
+    """Return an exchange that was told *request*."""
+    exchange = Exchange(arrival)
+    exchange.handle(request, NOW_MS)
+    return exchange
+
+
+def reserving(
+    body: bytes,
+    *,
+    tokens: int = 30,
+    key: str = ACME_KEY,
+    path: str = CHAT,
+) -> Exchange:
+    """Return an exchange whose reserve is in flight."""
+    exchange = begun(head("POST", path, key=key))
+    exchange.handle(RequestBody(body), NOW_MS)
+    exchange.handle(Counted(tokens, Source.COUNTED), NOW_MS)
+    assert exchange.state is State.RESERVING
+    return exchange
+
+
+def side_of(exchange: Exchange) -> RequestSide:
+    """Return the request side."""
+    assert exchange.request is not None
+    return exchange.request
+
+
+def hold_of(exchange: Exchange) -> Hold:
+    """Return what was asked for."""
+    found = side_of(exchange).hold
+    assert found is not None
+    return found
+
+
+def rejection_of(exchange: Exchange, event: Event) -> Rejection:
+    """Return why *event* is answered with a rejection and nothing else."""
+    [answer] = exchange.handle(event, NOW_MS)
+    assert isinstance(answer, Reject)
+    assert exchange.state is State.DONE
+    assert side_of(exchange).rejection == answer.why
+    return answer.why
+
+
+def forwarded(exchange: Exchange) -> Forward:
+    """Grant the reserve and return the answer."""
+    [answer] = exchange.handle(Reserved(GRANTED), NOW_MS + 50)
+    assert isinstance(answer, Forward)
+    return answer
+
+
+# === the head =====================================================================
+
+
+def test_draining() -> None:
+    """A processor that is about to leave begins nothing, whoever asks."""
+    exchange = Exchange(replace(ARRIVAL, draining=True))
+
+    assert rejection_of(exchange, head(key=None)) == Draining(RETRY_MS)
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/models", "/v1/unknown"])
+@pytest.mark.parametrize("key", [None, "sk-unknown"])
+def test_nobody(path: str, key: str | None) -> None:
+    """Who is not known is turned away at the head: nothing is read or reserved."""
+    exchange = Exchange(ARRIVAL)
+
+    assert isinstance(rejection_of(exchange, head("POST", path, key=key)), UnknownKey)
+    assert side_of(exchange).hold is None
+
+
+@pytest.mark.parametrize(
+    ("path", "route"), [(CHAT, "chat_completions"), (MESSAGES, "messages")]
+)
+def test_rejections_speak_the_callers_dialect(path: str, route: str) -> None:
+    """A rejection is told in the dialect of the path."""
+    [answer] = Exchange(ARRIVAL).handle(head("POST", path, key=None), NOW_MS)
+
+    assert isinstance(answer, Reject)
+    assert answer.dialect == route
+
+
+def test_metered_path_without_body() -> None:
+    """A model call that ends with its head is malformed: no body is waited for."""
+    exchange = Exchange(ARRIVAL)
+
+    assert isinstance(rejection_of(exchange, head(ended=True)), Malformed)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "zstd", "GZIP", "identity, gzip"])
+def test_encoded_body(encoding: str) -> None:
+    """A body that can't be read can't be metered."""
+    headers: Headers = (("content-encoding", encoding),)
+    exchange = Exchange(ARRIVAL)
+
+    found = rejection_of(exchange, head(headers=headers))
+    assert found == EncodingNotMetered(encoding)
+
+
+@pytest.mark.parametrize("encoding", ["", " ", "identity", "Identity", " identity "])
+def test_plain_body(encoding: str) -> None:
+    """A body that is said not to be encoded is waited for."""
+    headers: Headers = (("content-encoding", encoding),)
+
+    play(Exchange(ARRIVAL), (head(headers=headers), [AwaitBody()]))
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "route"),
+    [
+        ("GET", "/v1/models", "models"),
+        ("HEAD", "/v1/models", "models"),
+        ("OPTIONS", CHAT, "other"),
+        ("DELETE", "/v1/files/f", "other"),
+        ("GET", "/", "other"),
+    ],
+)
+def test_bodiless(method: str, path: str, route: str) -> None:
+    """A request without a body is held against requests and slots at once."""
+    exchange = Exchange(ARRIVAL)
+    [command] = exchange.handle(head(method, path, ended=True), NOW_MS)
+
+    assert command == Reserve(hold_of(exchange))
+    assert hold_of(exchange).amounts == Amounts(1, 0, 0)
+    assert hold_of(exchange).subject.route == route
+    assert side_of(exchange).quotas == ("acme.requests_per_minute", "acme.concurrency")
+
+
+def test_bodiless_method_that_goes_on() -> None:
+    """A GET whose head does not end it is waited for: it may bring no body at all."""
+    exchange = begun(head("GET", "/v1/models"))
+    [command] = exchange.handle(RequestBody(b""), NOW_MS)
+
+    assert command == Reserve(hold_of(exchange))
+
+
+def test_bodiless_method_with_a_body() -> None:
+    """A body where none belongs is refused: nobody would meter it."""
+    exchange = begun(head("GET", "/v1/models"))
+
+    assert rejection_of(exchange, RequestBody(b"x")) == PathNotMetered("/v1/models")
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"no JSON"])
+def test_token_free(body: bytes) -> None:
+    """Counting tokens costs none, and its body is the provider's to judge."""
+    exchange = begun(head("POST", f"{MESSAGES}/count_tokens"))
+    [command] = exchange.handle(RequestBody(body), NOW_MS)
+
+    assert command == Reserve(hold_of(exchange))
+    assert hold_of(exchange).amounts == Amounts(1, 0, 0)
+    assert hold_of(exchange).subject.route == "count_tokens"
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_unknown_path(ended: bool) -> None:
+    """A path that nobody can meter is refused before its body is read."""
+    exchange = Exchange(ARRIVAL)
+    found = rejection_of(exchange, head("POST", "/v1/audio/speech", ended=ended))
+
+    assert found == PathNotMetered("/v1/audio/speech")
+
+
+def test_opaque_path() -> None:
+    """Where the provider lets unknown paths pass, their bodies are not waited for."""
+    opaque = replace(policy(), default_providers={"openai": "own"})
+    exchange = Exchange(replace(ARRIVAL, policy=opaque))
+    [command] = exchange.handle(head("POST", "/v1/audio/speech"), NOW_MS)
+
+    assert command == Reserve(hold_of(exchange))
+    assert hold_of(exchange).subject.provider == "own"
+
+
+# === the body =====================================================================
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff",
+        b"{}",
+        chat(model=""),
+        chat(max_tokens=-1),
+        chat(max_tokens="12"),
+        chat(n=0),
+        chat(n=10**12),
+        b"[" * 20_000,
+        b'{"model": NaN}',
+        chat().replace(b'"gpt-4o-mini"', b"5"),
+        chat().replace(b'"gpt-4o-mini"', b'"\\ud800"'),
+    ],
+)
+def test_malformed(body: bytes) -> None:
+    """What no provider could answer is told so, and reserves nothing."""
+    exchange = begun(head())
+
+    assert isinstance(rejection_of(exchange, RequestBody(body)), Malformed)
+    assert side_of(exchange).hold is None
+
+
+def test_unknown_model() -> None:
+    """A model that the policy does not have is not forwarded."""
+    exchange = begun(head())
+
+    assert rejection_of(exchange, RequestBody(chat("gpt-9"))) == ModelNotAllowed(
+        "gpt-9"
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "counting", "tokenizer"),
+    [
+        ("gpt-4o-mini", "gpt-4o-mini", None),
+        ("fast", "gpt-4o-mini", "o200k_base"),
+        ("local-7b", "local-7b", None),
+    ],
+)
+def test_count(model: str, counting: str, tokenizer: str | None) -> None:
+    """The prompt is counted as the model that answers would."""
+    body = chat(model)
+    prompt = by_route("chat_completions").parse_request(body).prompt
+
+    play(
+        begun(head()),
+        (RequestBody(body), [CountPrompt(prompt, counting, tokenizer)]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("members", "ceiling"),
+    [
+        ({}, 400),
+        ({"max_tokens": 100}, 100),
+        ({"max_completion_tokens": 100, "n": 3}, 300),
+        ({"max_tokens": 5_000}, 1_000),
+    ],
+)
+def test_reserve(members: dict[str, object], ceiling: int) -> None:
+    """The worst case is reserved: the input, and all that may be generated."""
+    exchange = begun(head())
+    exchange.handle(RequestBody(chat("gpt-4o-mini", **members)), NOW_MS)
+    [command] = exchange.handle(Counted(30, Source.COUNTED), NOW_MS)
+
+    assert command == Reserve(hold_of(exchange))
+    assert hold_of(exchange).id == ARRIVAL.hold_id
+    assert hold_of(exchange).amounts == Amounts(1, 30, ceiling)
+
+
+def test_unsatisfiable() -> None:
+    """What will never fit is not even asked for."""
+    exchange = begun(head())
+    exchange.handle(RequestBody(chat(max_tokens=1_000)), NOW_MS)
+    found = rejection_of(exchange, Counted(9_500, Source.COUNTED))
+
+    assert isinstance(found, Unsatisfiable)
+    assert found.requested == 10_500
+    assert side_of(exchange).hold is None
+
+
+def test_body_does_not_choose_the_payer() -> None:
+    """Whatever a body says of users and teams: the key's tenant pays."""
+    body = chat(
+        user="victim",
+        metadata={"user_api_key_team_id": "open", "tenant": "open"},
+        tenant="open",
+    )
+    subject = hold_of(reserving(body)).subject
+
+    assert (subject.tenant, subject.key_id) == ("acme", "acme-ci")
+    assert subject.user == "victim"
+    assert hold_of(reserving(body)).parts == hold_of(reserving(chat())).parts
+
+
+def test_users_of_one_key_alternate() -> None:
+    """A key's tenant and limits are the same whoever uses it."""
+    holds = [hold_of(reserving(chat(user=user))) for user in ("ann", "bob", "ann")]
+
+    assert [entry.subject.user for entry in holds] == ["ann", "bob", "ann"]
+    assert len({entry.parts for entry in holds}) == 1
+
+
+# === the ledger's word ============================================================
+
+
+def test_ticket() -> None:
+    """The ticket has all that the response side needs."""
+    exchange = reserving(chat("fast", max_tokens=100, n=2))
+    ticket = forwarded(exchange).ticket
+
+    assert ticket.hold == hold_of(exchange)
+    assert ticket.started_ms == NOW_MS
+    assert ticket.method == "POST"
+    assert ticket.dialect == "chat_completions"
+    assert (ticket.counting_model, ticket.tokenizer) == ("gpt-4o-mini", "o200k_base")
+    assert ticket.output_cap == 200
+    assert ticket.states == GRANTED.states
+    assert ticket.shadowed == side_of(exchange).shadowed == GRANTED.shadowed
+    assert ticket.flags == ()
+
+
+def test_ticket_without_a_cap() -> None:
+    """Who sets no cap has none: what was reserved is no cap."""
+    assert forwarded(reserving(chat())).ticket.output_cap is None
+
+
+def test_ticket_without_a_prompt() -> None:
+    """Where nobody has read the request, nobody reads the response."""
+    exchange = begun(head("GET", "/v1/models", ended=True))
+    answer = forwarded(exchange)
+
+    assert answer.ticket.dialect == ""
+    assert answer.ticket.method == "GET"
+    assert answer.body is None
+    assert not answer.strip_usage
+
+
+@pytest.mark.parametrize(
+    ("model", "members", "strip", "edited"),
+    [
+        ("gpt-4o-mini", {}, False, {}),
+        ("gpt-4o-mini", {"stream": False}, False, {}),
+        (
+            "gpt-4o-mini",
+            {"stream": True, "stream_options": {"include_usage": True}},
+            False,
+            {},
+        ),
+        (
+            "gpt-4o-mini",
+            {"stream": True},
+            True,
+            {"stream_options": {"include_usage": True}},
+        ),
+        ("fast", {}, False, {"model": "gpt-4o-mini"}),
+        (
+            "fast",
+            {"stream": True},
+            True,
+            {"model": "gpt-4o-mini", "stream_options": {"include_usage": True}},
+        ),
+    ],
+)
+def test_edits(
+    model: str, members: dict[str, object], strip: bool, edited: dict[str, object]
+) -> None:
+    """A body is edited only by what policy and metering need, and told so."""
+    body = chat(model, **members)
+    answer = forwarded(reserving(body))
+
+    assert answer.strip_usage is strip
+    if not edited:
+        assert answer.body is None
+        return
+    assert answer.body is not None
+    assert json.loads(answer.body) == {**json.loads(body), **edited}
+
+
+def test_anthropic_always_reports() -> None:
+    """Where the provider always reports usage, nothing is asked for."""
+    body = messages("claude", stream=True)
+    answer = forwarded(reserving(body, path=MESSAGES))
+
+    assert not answer.strip_usage
+    assert answer.body is not None
+    assert json.loads(answer.body) == {
+        **json.loads(body),
+        "model": "claude-haiku-4-5",
+    }
+
+
+def test_credential_replaces_the_key() -> None:
+    """The provider gets the sidecar's credential, and no trace of the app's key."""
+    answer = forwarded(reserving(chat()))
+    headers = dict(answer.set_headers)
+
+    assert isinstance(headers["authorization"], Secret)
+    assert headers["x-tokenweir-cluster"] == "openai"
+    assert set(answer.remove_headers) == {"x-api-key", "api-key"}
+    assert "CANARY" not in repr(answer)
+    assert "CANARY" not in answer.ticket.to_text()
+
+
+def test_refused() -> None:
+    """A caller over its limits is told all of them, the longest wait first."""
+    exchange = reserving(chat())
+    short, long = FAILURE, replace(FAILURE, quota="acme.other", wait_ms=9_000)
+    shadow = replace(FAILURE, shadow=True)
+    denied = Denied("1", (short, long), (shadow,))
+
+    found = rejection_of(exchange, Refused(denied))
+    assert found == QuotaExhausted("acme", (long, short))
+    assert side_of(exchange).shadowed == (shadow,)
+
+
+def test_refused_without_a_reason() -> None:
+    """A hold that was cancelled before it was made is denied: that is our fault."""
+    found = rejection_of(reserving(chat()), Refused(Denied("1", ())))
+
+    assert found == InternalFault(RETRY_MS)
+
+
+@pytest.mark.parametrize("key", [ACME_KEY, BARE_KEY])
+def test_closed_without_ledger(key: str) -> None:
+    """Closed: the caller is refused, and what may have been applied is undone."""
+    exchange = reserving(chat(), key=key)
+
+    play(
+        exchange,
+        (
+            LedgerFailed(),
+            [
+                Reject(LedgerUnavailable(RETRY_MS), "chat_completions"),
+                Cancel(hold_of(exchange)),
+            ],
+        ),
+    )
+    assert exchange.state is State.DONE
+
+
+@pytest.mark.parametrize("key", [OPEN_KEY, BARE_OPEN_KEY])
+def test_open_without_ledger(key: str) -> None:
+    """Open: the request goes, flagged, with a ticket to settle it by."""
+    exchange = reserving(chat(), key=key)
+    [answer] = exchange.handle(LedgerFailed(), NOW_MS)
+
+    assert isinstance(answer, Forward)
+    assert answer.ticket.flags == (LEDGER_OPEN,)
+    assert answer.ticket.hold == hold_of(exchange)
+    assert answer.ticket.states == ()
+
+
+# === ends =========================================================================
+
+
+@pytest.mark.parametrize("events", [[], [RequestBody(chat())]])
+def test_out_of_time(events: list[Event]) -> None:
+    """Before anything was reserved, giving up is only an answer."""
+    exchange = begun(head())
+    for event in events:
+        exchange.handle(event, NOW_MS)
+
+    assert rejection_of(exchange, OutOfTime()) == InternalFault(RETRY_MS)
+
+
+@pytest.mark.parametrize(
+    ("event", "cancelled"),
+    [
+        (Reserved(GRANTED), True),
+        (LedgerFailed(), True),
+        (Refused(Denied("1", (FAILURE,))), False),
+    ],
+)
+@pytest.mark.parametrize("left_by", [OutOfTime(), StreamClosed()])
+def test_abandoned(event: Event, cancelled: bool, left_by: Event) -> None:
+    """What was, or may have been, granted too late to be of use is given back."""
+    exchange = reserving(chat())
+    exchange.handle(left_by, NOW_MS)
+
+    play(exchange, (event, [Cancel(hold_of(exchange))] if cancelled else []))
+    assert exchange.state is State.DONE
+
+
+def test_out_of_time_while_reserving() -> None:
+    """Envoy gets its answer before the ledger's is known."""
+    exchange = reserving(chat())
+
+    play(exchange, (OutOfTime(), [Reject(InternalFault(1_000), "chat_completions")]))
+    assert side_of(exchange).rejection == InternalFault(1_000)
+
+
+# === labels =======================================================================
+
+
+def test_subject_grows() -> None:
+    """The labels are those known so far; what was not reached is empty."""
+    headers: Headers = (("x-request-id", "r-1"),)
+    nobody = begun(head(key=None, headers=headers))
+    known = begun(head(headers=headers))
+    unplanned = begun(head(headers=headers))
+    unplanned.handle(RequestBody(chat("gpt-9", user="ann")), NOW_MS)
+    planned = begun(head(headers=headers))
+    planned.handle(RequestBody(chat(user="ann")), NOW_MS)
+
+    subjects = [side_of(each).subject for each in (nobody, known, unplanned, planned)]
+    assert [subject.tenant for subject in subjects] == ["", "acme", "acme", "acme"]
+    assert [subject.key_id for subject in subjects] == ["", *["acme-ci"] * 3]
+    assert [subject.model for subject in subjects] == ["", "", "gpt-9", "gpt-4o-mini"]
+    assert [subject.provider for subject in subjects] == ["", "", "", "openai"]
+    assert [subject.user for subject in subjects] == ["", "", "", "ann"]
+    assert {subject.route for subject in subjects} == {"chat_completions"}
+    assert {subject.request_id for subject in subjects} == {"r-1"}
+    assert {subject.policy for subject in subjects} == {policy().digest}
+
+
+def test_hold_has_all_labels() -> None:
+    """What goes to the ledger says which request and which policy it was."""
+    exchange = begun(head(headers=(("x-request-id", "r-1"),)))
+    exchange.handle(RequestBody(chat()), NOW_MS)
+    exchange.handle(Counted(30, Source.COUNTED), NOW_MS)
+
+    assert hold_of(exchange).subject == side_of(exchange).subject
+    assert hold_of(exchange).subject.request_id == "r-1"
+
+
+def test_quotas() -> None:
+    """Which quotas apply is known as soon as there is a plan."""
+    exchange = begun(head())
+    assert side_of(exchange).quotas == ()
+
+    exchange.handle(RequestBody(chat()), NOW_MS)
+    assert side_of(exchange).quotas == (
+        "acme.requests_per_minute",
+        "acme.tokens_per_minute",
+        "acme.concurrency",
+    )

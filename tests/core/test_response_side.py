@@ -1,0 +1,654 @@
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from tests.examples import NOW_MS, STATE, ticket
+from tests.playbook import play
+from tests.wire import (
+    DONE,
+    ERROR,
+    FINISH,
+    JSON,
+    MESSAGE_DELTA,
+    OVERLOADED,
+    REPLY,
+    START,
+    STOP,
+    STREAM,
+    TEXT,
+    USAGE_EVENT,
+    chunk,
+    delta,
+    encoded,
+)
+from tokenweir.core.commands import (
+    CountTexts,
+    Extend,
+    PassChunk,
+    PassHead,
+    Settle,
+)
+from tokenweir.core.events import (
+    Counted,
+    DrainDeadline,
+    Event,
+    Headers,
+    OutOfTime,
+    ResponseChunk,
+    ResponseHead,
+    StreamClosed,
+    Tick,
+)
+from tokenweir.core.exchange import Exchange
+from tokenweir.core.headers import response_changes
+from tokenweir.core.hold import Outcome, Settlement
+from tokenweir.core.step import State
+from tokenweir.core.ticket import Ticket
+from tokenweir.core.usage import Source, TokenUsage
+
+TICKET = ticket()
+MESSAGES_TICKET = ticket(dialect="messages")
+UNREAD_TICKET = ticket(dialect="", input_tokens=0, output_tokens=0)
+REPORTED = TokenUsage(input_tokens=11, output_tokens=7)
+SEEN = ResponseHead(200, STREAM)
+
+
+def responding(head: ResponseHead = SEEN, of: Ticket = TICKET) -> Exchange:
+    """Return an exchange whose response has begun."""
+    exchange = Exchange.resume(of)
+    exchange.handle(head, NOW_MS + 100)
+    assert exchange.state is State.RESPONDING
+    return exchange
+
+
+def after(pieces: Iterable[bytes], of: Ticket = TICKET) -> Exchange:
+    """Return an exchange in whose response *pieces* have passed."""
+    exchange = responding(of=of)
+    for piece in pieces:
+        assert exchange.handle(ResponseChunk(piece), NOW_MS + 200) == [PassChunk()]
+    return exchange
+
+
+def settlement_of(exchange: Exchange) -> Settlement:
+    """Return what was charged."""
+    assert exchange.state is State.DONE
+    assert exchange.response is not None
+    assert exchange.response.settlement is not None
+    return exchange.response.settlement
+
+
+def settled(exchange: Exchange, event: Event, tokens: int = 0) -> Settlement:
+    """Feed *event*, and *tokens* if a count is asked for; return what was charged."""
+    commands = exchange.handle(event, NOW_MS + 300)
+    if exchange.state is State.COUNTING:
+        assert isinstance(commands[-1], CountTexts)
+        commands = exchange.handle(Counted(tokens, Source.COUNTED), NOW_MS + 400)
+    settlement = settlement_of(exchange)
+    assert exchange.response is not None
+    assert commands[-1] == Settle(exchange.response.ticket, settlement)
+    return settlement
+
+
+def visible(head: ResponseHead, of: Ticket = TICKET, *, watch_body: bool) -> PassHead:
+    """Return the answer to a head: our limits, and the provider's out of the way."""
+    at_ms = NOW_MS + 100 if of.dialect == "messages" else None
+    changes, removals = response_changes(head.headers, of.states, at_ms)
+    return PassHead(changes, removals, watch_body=watch_body)
+
+
+# === the head =====================================================================
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503, 529])
+def test_provider_refused(status: int) -> None:
+    """A provider's refusal costs no tokens, but the attempts."""
+    head = ResponseHead(status, JSON, attempts=3, details="via_upstream")
+    exchange = Exchange.resume(TICKET)
+    commands = exchange.handle(head, NOW_MS + 100)
+
+    settlement = settlement_of(exchange)
+    assert commands == [visible(head, watch_body=False), Settle(TICKET, settlement)]
+    assert settlement == Settlement(
+        TokenUsage(),
+        Source.REPORTED,
+        Outcome.UPSTREAM_FAILED,
+        requests=3,
+        status=status,
+        duration_ms=100,
+    )
+
+
+@pytest.mark.parametrize(
+    ("details", "input_tokens"),
+    [
+        ("response_timeout", 30),
+        ("upstream_reset_before_response_started{connection_termination}", 30),
+        ("upstream_reset_before_response_started{remote_connection_failure}", 0),
+        ("no_healthy_upstream", 0),
+    ],
+)
+def test_envoy_answered(details: str, input_tokens: int) -> None:
+    """What Envoy answers itself owes the input, unless nothing was sent."""
+    settlement = settled(
+        Exchange.resume(TICKET), ResponseHead(503, (), details=details)
+    )
+
+    assert settlement.usage == TokenUsage(input_tokens=input_tokens)
+    assert settlement.outcome is Outcome.UPSTREAM_FAILED
+    assert settlement.status == 503
+
+
+def test_limits_are_shown() -> None:
+    """The client sees how our limits stand, and not the provider's as if ours."""
+    head = ResponseHead(200, (*STREAM, ("x-ratelimit-remaining-tokens", "5")))
+
+    play(
+        Exchange.resume(TICKET),
+        (head, [visible(head, watch_body=True)]),
+        now_ms=NOW_MS + 100,
+    )
+    shown = dict(visible(head, watch_body=True).set_headers)
+    assert shown["x-ratelimit-remaining-tokens"] == str(STATE.remaining)
+    assert shown["x-upstream-ratelimit-remaining-tokens"] == "5"
+    assert "anthropic-ratelimit-tokens-remaining" not in shown
+
+
+def test_limits_are_shown_to_anthropics_clients() -> None:
+    """Anthropic's clients get Anthropic's headers as well, with times of day."""
+    play(
+        Exchange.resume(MESSAGES_TICKET),
+        (SEEN, [visible(SEEN, MESSAGES_TICKET, watch_body=True)]),
+        now_ms=NOW_MS + 100,
+    )
+    shown = dict(visible(SEEN, MESSAGES_TICKET, watch_body=True).set_headers)
+    assert shown["anthropic-ratelimit-tokens-reset"].startswith("2026-01-01T12:00:0")
+
+
+@pytest.mark.parametrize("status", [200, 204, 304])
+def test_head_that_ends(status: int) -> None:
+    """An answer without a body owes the input and is over with its head."""
+    exchange = Exchange.resume(TICKET)
+    settlement = settled(exchange, ResponseHead(status, JSON, ended=True))
+
+    assert settlement.usage == TokenUsage(input_tokens=30)
+    assert settlement.outcome is Outcome.COMPLETED
+
+
+def test_head_that_ends_unread() -> None:
+    """An answer that nobody reads may end with its head."""
+    head = ResponseHead(200, JSON, ended=True)
+    exchange = Exchange.resume(UNREAD_TICKET)
+    commands = exchange.handle(head, NOW_MS)
+
+    assert settlement_of(exchange).usage == TokenUsage()
+    assert isinstance(commands[0], PassHead)
+    assert not commands[0].watch_body
+
+
+# === whole answers ================================================================
+
+
+def test_stream() -> None:
+    """A whole stream is charged as its provider reports."""
+    exchange = after([delta("Hello"), delta(" there!"), FINISH, USAGE_EVENT])
+
+    assert settled(exchange, ResponseChunk(DONE, ended=True)) == Settlement(
+        REPORTED,
+        Source.REPORTED,
+        Outcome.COMPLETED,
+        status=200,
+        model="gpt-4o-mini-2024-07-18",
+        duration_ms=300,
+        first_token_ms=200,
+    )
+
+
+def test_last_chunk_is_answered_before_the_settle() -> None:
+    """The client does not wait for the ledger: first the answer, then the settle."""
+    exchange = after([delta("Hello"), USAGE_EVENT])
+    commands = exchange.handle(ResponseChunk(DONE, ended=True), NOW_MS)
+
+    assert [type(command) for command in commands] == [PassChunk, Settle]
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [FINISH, USAGE_EVENT],
+        [FINISH, USAGE_EVENT, DONE],
+        [FINISH, USAGE_EVENT, DONE, DONE],
+        [FINISH, USAGE_EVENT, b"data:[DONE]\n\n"],
+        [FINISH, DONE, USAGE_EVENT],
+        [USAGE_EVENT.rstrip()],
+    ],
+)
+def test_end_of_stream_is_the_end(pieces: list[bytes]) -> None:
+    """[DONE] is a hint: it may be missing, come twice, or come too early."""
+    exchange = after([delta("Hello"), *pieces])
+    settlement = settled(exchange, ResponseChunk(b"", ended=True))
+
+    assert settlement.usage == REPORTED
+    assert settlement.source is Source.REPORTED
+    assert settlement.outcome is Outcome.COMPLETED
+
+
+@pytest.mark.parametrize("size_bytes", [1, 100, len(REPLY)])
+def test_json(size_bytes: int) -> None:
+    """A JSON answer is read once it is whole, however it was cut."""
+    exchange = responding(ResponseHead(200, JSON))
+    pieces = [REPLY[at : at + size_bytes] for at in range(0, len(REPLY), size_bytes)]
+    for piece in pieces[:-1]:
+        assert exchange.handle(ResponseChunk(piece), NOW_MS) == [PassChunk()]
+
+    settlement = settled(exchange, ResponseChunk(pieces[-1], ended=True))
+    assert settlement.usage == REPORTED
+    assert settlement.model == "gpt-4o-mini-2024-07-18"
+
+
+def test_anthropic_stream() -> None:
+    """Anthropic's figures are cumulative: the last output, the first input."""
+    exchange = after([START, TEXT, MESSAGE_DELTA], MESSAGES_TICKET)
+    settlement = settled(exchange, ResponseChunk(STOP, ended=True))
+
+    assert settlement.usage == TokenUsage(
+        input_tokens=9, cached_input_tokens=1, output_tokens=16
+    )
+    assert settlement.source is Source.REPORTED
+
+
+def test_unread_answer() -> None:
+    """An answer that nobody reads is waited for, for its slot, and costs no tokens."""
+    exchange = responding(ResponseHead(200, JSON), UNREAD_TICKET)
+    exchange.handle(ResponseChunk(REPLY), NOW_MS)
+
+    settlement = settled(exchange, ResponseChunk(b"", ended=True))
+    assert settlement.usage == TokenUsage()
+    assert settlement.requests == 1
+    assert settlement.model is None
+    assert settlement.first_token_ms is None
+
+
+def test_flags_and_attempts() -> None:
+    """What the request side noted goes into the settlement, and Envoy's attempts."""
+    flagged = replace(TICKET, flags=("ledger_open",))
+    exchange = responding(ResponseHead(200, STREAM, attempts=2), flagged)
+    exchange.handle(ResponseChunk(USAGE_EVENT), NOW_MS)
+    settlement = settled(exchange, ResponseChunk(b"", ended=True))
+
+    assert settlement.flags == ("ledger_open",)
+    assert settlement.requests == 2
+
+
+@pytest.mark.parametrize("attempts", [None, 0, -1])
+def test_an_answer_took_an_attempt(attempts: int | None) -> None:
+    """Who got an answer has sent one request at least, whatever Envoy says."""
+    exchange = responding(ResponseHead(200, STREAM, attempts=attempts))
+
+    assert settled(exchange, ResponseChunk(b"", ended=True)).requests == 1
+
+
+def test_clock_that_steps_back() -> None:
+    """A clock that steps back makes no negative durations."""
+    exchange = Exchange.resume(TICKET)
+    exchange.handle(SEEN, NOW_MS - 5_000)
+    exchange.handle(ResponseChunk(delta("Hello")), NOW_MS - 5_000)
+    exchange.handle(ResponseChunk(USAGE_EVENT, ended=True), NOW_MS - 5_000)
+    settlement = settlement_of(exchange)
+
+    assert settlement.duration_ms == 0
+    assert settlement.first_token_ms == 0
+
+
+# === without a report =============================================================
+
+
+def test_counted() -> None:
+    """Without a report, what passed is counted."""
+    exchange = after([delta("Hello"), delta(" there!"), FINISH])
+
+    play(
+        exchange,
+        (
+            ResponseChunk(DONE, ended=True),
+            [
+                PassChunk(),
+                CountTexts(("Hello", " there!"), 0, "gpt-4o-mini", None),
+            ],
+        ),
+    )
+    assert settled(exchange, Counted(3, Source.COUNTED)) == Settlement(
+        TokenUsage(input_tokens=30, output_tokens=3),
+        Source.COUNTED,
+        Outcome.COMPLETED,
+        status=200,
+        model="gpt-4o-mini-2024-07-18",
+        duration_ms=0,
+        first_token_ms=200,
+    )
+
+
+def test_null_is_not_zero() -> None:
+    """Usage that is null is not known: output is counted, nothing is refunded."""
+    pieces = [
+        chunk(choices=[{"index": 0, "delta": {"role": None, "content": None}}]),
+        chunk(choices=[{"index": 0, "delta": {"content": "Hello"}}], usage=None),
+        chunk(choices=[{"index": 0, "delta": {}, "finish_reason": ""}], usage=None),
+    ]
+    settlement = settled(after(pieces), ResponseChunk(DONE, ended=True), tokens=1)
+
+    assert settlement.usage == TokenUsage(input_tokens=30, output_tokens=1)
+    assert settlement.source is Source.COUNTED
+
+
+@pytest.mark.parametrize("source", [Source.COUNTED, Source.ESTIMATED])
+def test_source_of_the_count(source: Source) -> None:
+    """A count that is only an estimate is told as one."""
+    exchange = after([delta("Hello")])
+    exchange.handle(ResponseChunk(b"", ended=True), NOW_MS)
+    exchange.handle(Counted(3, source), NOW_MS)
+
+    assert settlement_of(exchange).source is source
+
+
+def test_long_texts_are_not_kept_whole() -> None:
+    """Text beyond what is kept is counted by its bytes."""
+    exchange = after([delta("é" * 200_000)])
+    [_, command] = exchange.handle(ResponseChunk(b"", ended=True), NOW_MS)
+
+    assert isinstance(command, CountTexts)
+    kept_bytes = sum(len(text.encode()) for text in command.texts)
+    assert kept_bytes + command.dropped_bytes == 400_000
+    assert 0 < kept_bytes < 300_000
+
+
+def test_counting_breaks() -> None:
+    """If counting breaks, what passed is charged by its size."""
+    exchange = after([delta("x" * 401)])
+    exchange.handle(StreamClosed(), NOW_MS)
+    exchange.handle(OutOfTime(), NOW_MS)
+    settlement = settlement_of(exchange)
+
+    assert settlement.usage == TokenUsage(input_tokens=30, output_tokens=101)
+    assert settlement.source is Source.ESTIMATED
+    assert settlement.outcome is Outcome.CUT
+
+
+# === cut answers ==================================================================
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [delta("Hello"), delta(" there!")],
+        [delta("Hello"), delta(" there!"), FINISH],
+        [delta("Hello"), delta(" there!")[:40]],
+    ],
+)
+def test_cut(pieces: list[bytes]) -> None:
+    """Who leaves before the report owes the input, and what was generated so far."""
+    settlement = settled(after(pieces), StreamClosed(), tokens=4)
+
+    assert settlement.usage == TokenUsage(input_tokens=30, output_tokens=4)
+    assert settlement.source is Source.COUNTED
+    assert settlement.outcome is Outcome.CUT
+
+
+def test_cut_is_capped() -> None:
+    """A count of what passed is not above what the client allowed."""
+    exchange = after([delta("Hello")], ticket(output_cap=5))
+
+    assert settled(exchange, StreamClosed(), tokens=50).usage.output_tokens == 5
+
+
+def test_cut_before_any_text() -> None:
+    """Who leaves before any text owes the input."""
+    settlement = settled(after([]), StreamClosed())
+
+    assert settlement.usage == TokenUsage(input_tokens=30)
+    assert settlement.outcome is Outcome.CUT
+
+
+def test_cut_before_the_head() -> None:
+    """Who leaves before the provider has answered owes the input."""
+    exchange = Exchange.resume(TICKET)
+    settlement = settled(exchange, StreamClosed())
+
+    assert settlement.usage == TokenUsage(input_tokens=30)
+    assert settlement.source is Source.COUNTED
+    assert settlement.outcome is Outcome.CUT
+    assert settlement.status == 0
+    assert settlement.requests == 1
+
+
+def test_left_after_the_end() -> None:
+    """Who leaves once the provider has said it all has had a whole answer."""
+    exchange = after([delta("Hello"), FINISH, USAGE_EVENT, DONE])
+    settlement = settled(exchange, StreamClosed())
+
+    assert settlement.usage == REPORTED
+    assert settlement.source is Source.REPORTED
+    assert settlement.outcome is Outcome.COMPLETED
+
+
+def test_left_after_the_report() -> None:
+    """A report that is whole is charged, also if nothing said that this was the end."""
+    settlement = settled(after([delta("Hello"), USAGE_EVENT]), StreamClosed())
+
+    assert settlement.usage == REPORTED
+    assert settlement.source is Source.REPORTED
+
+
+def test_anthropic_cut() -> None:
+    """A report from the beginning is kept, and the output since is counted."""
+    exchange = after([START, TEXT], MESSAGES_TICKET)
+    settlement = settled(exchange, StreamClosed(), tokens=3)
+
+    assert settlement.usage == TokenUsage(
+        input_tokens=9, cached_input_tokens=1, output_tokens=3
+    )
+    assert settlement.source is Source.COUNTED
+    assert settlement.outcome is Outcome.CUT
+
+
+def test_json_cut() -> None:
+    """Half a JSON answer is charged by its size, or by what was announced."""
+    headers: Headers = (*JSON, ("content-length", "400"))
+    exchange = responding(ResponseHead(200, headers))
+    exchange.handle(ResponseChunk(REPLY[:100]), NOW_MS)
+    settlement = settled(exchange, StreamClosed())
+
+    assert settlement.usage == TokenUsage(input_tokens=30, output_tokens=100)
+    assert settlement.source is Source.ESTIMATED
+    assert settlement.outcome is Outcome.CUT
+
+
+# === errors in a 200 ==============================================================
+
+
+@pytest.mark.parametrize(
+    ("of", "error"), [(TICKET, ERROR), (MESSAGES_TICKET, OVERLOADED)]
+)
+@pytest.mark.parametrize("end", [ResponseChunk(b"", ended=True), StreamClosed()])
+def test_error_before_any_work(of: Ticket, error: bytes, end: Event) -> None:
+    """An error in a 200 before any output and any report costs no tokens."""
+    settlement = settled(after([error], of), end)
+
+    assert settlement.usage == TokenUsage()
+    assert settlement.outcome is Outcome.UPSTREAM_FAILED
+    assert settlement.status == 200
+
+
+@pytest.mark.parametrize(
+    ("of", "pieces", "expected"),
+    [
+        (
+            TICKET,
+            [delta("Hello"), ERROR],
+            TokenUsage(input_tokens=30, output_tokens=4),
+        ),
+        (
+            MESSAGES_TICKET,
+            [START, TEXT, OVERLOADED],
+            TokenUsage(input_tokens=9, cached_input_tokens=1, output_tokens=4),
+        ),
+        (
+            MESSAGES_TICKET,
+            [START, OVERLOADED],
+            TokenUsage(input_tokens=9, cached_input_tokens=1, output_tokens=4),
+        ),
+    ],
+)
+def test_error_after_work(
+    of: Ticket, pieces: list[bytes], expected: TokenUsage
+) -> None:
+    """An error after output, or after a report, owes what there was until then."""
+    exchange = after(pieces, of)
+    settlement = settled(exchange, ResponseChunk(b"", ended=True), tokens=4)
+
+    assert settlement.usage == expected
+    assert settlement.outcome is Outcome.UPSTREAM_FAILED
+
+
+def test_error_in_json() -> None:
+    """An error in a JSON answer of status 200 is no answer."""
+    exchange = responding(ResponseHead(200, JSON))
+    body = encoded({"error": {"message": "no", "type": "server_error"}})
+    settlement = settled(exchange, ResponseChunk(body, ended=True))
+
+    assert settlement.usage == TokenUsage()
+    assert settlement.outcome is Outcome.UPSTREAM_FAILED
+
+
+# === what can't be read ===========================================================
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "output_tokens"),
+    [
+        ((*JSON, ("content-encoding", "br")), b"\x8b" * 50, 50),
+        ((*STREAM, ("content-encoding", "zstd")), b"\x28" * 50, 50),
+        ((*JSON, ("content-encoding", "identity")), b"{" * 80, 20),
+        (JSON, b"not JSON", 2),
+        (JSON, b"{" * 40_000, 200),
+    ],
+)
+def test_unreadable(headers: Headers, body: bytes, output_tokens: int) -> None:
+    """A body that can't be read is never free: it is charged by its size."""
+    exchange = responding(ResponseHead(200, headers))
+    settlement = settled(exchange, ResponseChunk(body, ended=True))
+
+    assert settlement.usage == TokenUsage(input_tokens=30, output_tokens=output_tokens)
+    assert settlement.source is Source.ESTIMATED
+    assert settlement.outcome is Outcome.COMPLETED
+
+
+@pytest.mark.parametrize("length", ["", "-5", "x", "4e2", "٤٠٠", "4" * 5_000])
+def test_strange_length(length: str) -> None:
+    """A content-length that is no number counts as none."""
+    headers: Headers = (*JSON, ("content-length", length))
+    exchange = responding(ResponseHead(200, headers))
+    settlement = settled(exchange, ResponseChunk(b"{" * 8, ended=True))
+
+    assert settlement.usage.output_tokens == 2
+
+
+# === meanwhile ====================================================================
+
+
+@pytest.mark.parametrize(
+    ("pieces", "of", "tokens"),
+    [
+        ([], TICKET, 0),
+        ([delta("x" * 40)], TICKET, 10),
+        ([delta("x" * 40), delta("x" * 41)], TICKET, 20),
+        ([delta("x" * 4), USAGE_EVENT], TICKET, 7),
+        ([delta("x" * 40), USAGE_EVENT], TICKET, 10),
+        ([START], MESSAGES_TICKET, 1),
+    ],
+)
+def test_progress(pieces: list[bytes], of: Ticket, tokens: int) -> None:
+    """A renewal reports what was generated so far, by bytes or as reported."""
+    exchange = after(pieces, of)
+
+    play(exchange, (Tick(), [Extend(of.hold, tokens)]))
+    assert exchange.state is State.RESPONDING
+
+
+def test_progress_before_the_response() -> None:
+    """Before the response begins, a renewal says that the exchange lives."""
+    exchange = Exchange.resume(TICKET)
+
+    play(exchange, (Tick(), [Extend(TICKET.hold, 0)]))
+    assert exchange.state is State.FORWARDED
+
+
+def test_drain() -> None:
+    """At a drain what passed so far is counted, and the rest is let go by."""
+    exchange = after([delta("Hello")])
+    settlement = settled(exchange, DrainDeadline(), tokens=2)
+
+    assert settlement.usage == TokenUsage(input_tokens=30, output_tokens=2)
+    assert settlement.outcome is Outcome.DRAINED
+    play(
+        exchange,
+        (ResponseChunk(delta(" there!")), [PassChunk()]),
+        (ResponseChunk(DONE, ended=True), [PassChunk()]),
+        (StreamClosed(), []),
+    )
+
+
+def test_drain_of_half_a_json_answer() -> None:
+    """A drain does not take half a body for a whole one: the input is charged."""
+    exchange = responding(ResponseHead(200, JSON))
+    exchange.handle(ResponseChunk(REPLY[:100]), NOW_MS)
+    settlement = settled(exchange, DrainDeadline())
+
+    assert settlement.usage.input_tokens == 30
+    assert settlement.outcome is Outcome.DRAINED
+
+
+def test_drain_before_the_response() -> None:
+    """At a drain before the response the input is charged; the head still passes."""
+    exchange = Exchange.resume(TICKET)
+    settlement = settled(exchange, DrainDeadline())
+
+    assert settlement.usage == TokenUsage(input_tokens=30)
+    assert settlement.outcome is Outcome.DRAINED
+    play(
+        exchange,
+        (SEEN, [visible(SEEN, watch_body=False)]),
+        (ResponseChunk(DONE, ended=True), [PassChunk()]),
+    )
+
+
+def test_chunks_while_counting() -> None:
+    """What comes while the count is made passes, and is not charged twice."""
+    exchange = after([delta("Hello")])
+    exchange.handle(DrainDeadline(), NOW_MS)
+
+    play(
+        exchange,
+        (ResponseChunk(USAGE_EVENT), [PassChunk()]),
+        (Tick(), []),
+        (DrainDeadline(), []),
+        (StreamClosed(), []),
+    )
+    assert exchange.state is State.COUNTING
+    exchange.handle(Counted(2, Source.COUNTED), NOW_MS)
+    assert settlement_of(exchange).usage.total_tokens == 32
+
+
+def test_settled_once() -> None:
+    """What comes after the end changes nothing."""
+    exchange = after([USAGE_EVENT])
+    settlement = settled(exchange, ResponseChunk(DONE, ended=True))
+
+    play(
+        exchange,
+        (ResponseChunk(USAGE_EVENT, ended=True), [PassChunk()]),
+        (Tick(), []),
+        (DrainDeadline(), []),
+        (StreamClosed(), []),
+    )
+    assert settlement_of(exchange) is settlement
