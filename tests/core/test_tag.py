@@ -481,6 +481,7 @@ def test_at_most_so_many_are_reaped_a_call(ledger: Ledger) -> None:
     assert ledger.tag.reap(LATER, 2) == 2
     assert ledger.tag.reap(LATER, 9) == 3
     assert ledger.tag.reap(LATER, 9) == 0
+    assert ledger.tag.reaped == REAPED_PER_CALL + 5
 
 
 def test_a_share_without_labels_keeps_no_record(ledger: Ledger) -> None:

@@ -72,6 +72,7 @@ class Tag:
         rates: Output rates (tokens per 1,000 s), by model.
         records: Usage records, the oldest first.
         rollups: Sums by hour, then by group and figure (see `core.record`).
+        reaped: How many holds were lost so far.
     """
 
     hold_ms: int = HOLD_MS
@@ -84,6 +85,7 @@ class Tag:
         default_factory=lambda: deque(maxlen=MAX_RECORDS)
     )
     rollups: dict[int, dict[str, int]] = field(default_factory=dict)
+    reaped: int = 0
 
     def reserve(self, share: Share, now_ms: int) -> Granted | Denied | None:
         """
@@ -196,7 +198,9 @@ class Tag:
         ]
         for _, hold_id in sorted(due)[:most]:
             self._lose(hold_id, now_ms)
-        return min(len(due), most)
+        count = min(len(due), most)
+        self.reaped += count
+        return count
 
     def forget(self, now_ms: int) -> None:
         """Drop what means nothing any more: old tombstones, buckets long full."""

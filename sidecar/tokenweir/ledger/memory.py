@@ -10,7 +10,6 @@ from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import Denied, Granted
 from tokenweir.core.holding import (
     HOLD_MS,
-    REAPED_PER_CALL,
     Account,
     Holding,
     Share,
@@ -18,8 +17,6 @@ from tokenweir.core.holding import (
 )
 from tokenweir.core.tag import Tag
 from tokenweir.ledger.store import Events, Snapshot
-
-SWEPT_PER_CALL = 10_000
 
 
 class MemoryStore:
@@ -56,8 +53,9 @@ class MemoryStore:
         """See `tokenweir.ledger.store.TagStore.reserve`."""
         now_ms = self._now_ms()
         state = self._tag(tag)
-        self._reap(state, now_ms, REAPED_PER_CALL)
+        before = state.reaped
         answer = state.reserve(share, now_ms)
+        self._count_reaped(state.reaped - before)
         self._epoch = max(self._epoch, state.epoch)
         if answer is None:
             raise LedgerUnavailableError("the hold had ended before it was made")
@@ -91,8 +89,9 @@ class MemoryStore:
         for tag in tags:
             state = self._tags.get(tag)
             if state is not None:
-                total += self._reap(state, now_ms, SWEPT_PER_CALL)
+                total += state.reap(now_ms, len(state.expiries))
                 state.forget(now_ms)
+        self._count_reaped(total)
         return total
 
     async def snapshot(self, tag: str) -> Snapshot:
@@ -107,7 +106,7 @@ class MemoryStore:
             dict(state.holdings),
             dict(state.expiries),
             dict(state.rates),
-            list(state.records),
+            tuple(state.records),
             {hour: dict(sums) for hour, sums in state.rollups.items()},
         )
 
@@ -140,11 +139,9 @@ class MemoryStore:
     def _tag(self, tag: str) -> Tag:
         return self._tags.setdefault(tag, Tag(self._hold_ms))
 
-    def _reap(self, state: Tag, now_ms: int, most: int) -> int:
-        count = state.reap(now_ms, most)
+    def _count_reaped(self, count: int) -> None:
         if count:
             self._events.holds_reaped(count)
-        return count
 
 
 def _wall_clock_ms() -> int:

@@ -125,9 +125,9 @@ async def _scores(link: Link, key: str) -> dict[str, int]:
     }
 
 
-async def _records(link: Link, tag: str) -> list[dict[str, str]]:
+async def _records(link: Link, tag: str) -> tuple[dict[str, str], ...]:
     (entries,) = await link.read([("XRANGE", keys.records(tag), "-", "+")])
-    return [_texts(fields) for _, fields in entries]
+    return tuple(_texts(fields) for _, fields in entries)
 
 
 def _by_name(kind: str, names: list[str], replies: list[Any]) -> dict[str, Any]:

@@ -1,0 +1,479 @@
+"""What the ledger owes on a real server. Cases of the field by number."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.ledger.builders import (
+    START_MS,
+    TAG,
+    WORST_CASE,
+    Clock,
+    Recorder,
+    concurrency,
+    hold,
+    level_of,
+    requests,
+    reserved_of,
+    tokens,
+    used,
+)
+from tests.relay import relay_to
+from tests.servers import Server
+from tokenweir.core.errors import LedgerUnavailableError
+from tokenweir.core.hold import Denied, Granted, Hold
+from tokenweir.core.holding import HOLD_MS, State, share_of
+from tokenweir.ledger.redis import SWEPT_PER_CALL, RedisStore
+from tokenweir.ledger.tagged import TaggedLedger
+
+PATIENCE = 30.0
+# So slow that nothing is earned while a test runs by the server's own clock.
+TPM = tokens(100_000, 1)
+LIMITS = (TPM, requests(1_000), concurrency(100), tokens(1, quota="s", shadow=True))
+
+
+@pytest.fixture(params=["valkey", "debian_redis"])
+def server(request: pytest.FixtureRequest) -> Server:
+    """Each server, empty."""
+    found: Server = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[redis.Redis]:
+    """A stranger with a connection."""
+    with redis.Redis.from_url(server.url, decode_responses=True) as client:
+        yield client
+
+
+@pytest.fixture
+async def store(server: Server, events: Recorder) -> AsyncIterator[RedisStore]:
+    """A store that goes by the server's own clock."""
+    store = RedisStore(server.url, events, deadline_seconds=PATIENCE)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def ledger(store: RedisStore) -> TaggedLedger:
+    """A ledger over it."""
+    return TaggedLedger(store)
+
+
+async def play(ledger: TaggedLedger, store: RedisStore, *, first: int = 0) -> None:
+    """Do everything that there is to do, so that every kind of key is written."""
+    holds = [hold(number, *LIMITS) for number in range(first, first + 6)]
+    await ledger.reserve(hold(first + 6, tokens(1)))  # denied
+    for made in holds[:5]:
+        await ledger.reserve(made)
+    await ledger.extend(holds[0], 900)
+    await ledger.extend(holds[5], 5)  # not known
+    await ledger.settle(holds[1], used(50, 70, duration_ms=900))
+    await ledger.cancel(holds[2])
+    await ledger.cancel(hold(first + 7))  # not known
+    await store.lead("me", 60_000)
+    await store.sweep([TAG])
+
+
+def keys_without_expiry(client: redis.Redis) -> list[str]:
+    """The keys that would stay for ever."""
+    return [key for key in client.scan_iter() if int(client.pttl(key)) < 0]
+
+
+def slot(key: str) -> int:
+    """The Cluster slot of *key*, by the specification: CRC16 of its hash tag."""
+    if "{" in key and (tag := key.split("{", 1)[1].split("}", 1)[0]):
+        key = tag
+    crc = 0
+    for byte in key.encode():
+        crc ^= byte << 8
+        for _ in range(8):
+            crc = (crc << 1) ^ 0x1021 if crc & 0x8000 else crc << 1
+            crc &= 0xFFFF
+    return crc % 16_384
+
+
+async def test_every_key_has_an_expiry(
+    ledger: TaggedLedger, store: RedisStore, client: redis.Redis
+) -> None:
+    """
+    Whatever was done, nothing stays for ever (L09).
+    """
+    await play(ledger, store)
+    kinds = {key.partition(":")[2].partition(":")[2][:2] for key in client.scan_iter()}
+
+    assert keys_without_expiry(client) == []
+    assert kinds == {"e", "b:", "s:", "d:", "h:", "x", "r", "u", "a", "a:", "le"}
+
+
+async def test_a_key_without_expiry_is_repaired(
+    ledger: TaggedLedger, store: RedisStore, client: redis.Redis
+) -> None:
+    """
+    One that somehow lost its expiry gets a new one when it is used next (L09).
+    """
+    await play(ledger, store)
+    shared = [key for key in client.scan_iter() if ":h:" not in key]
+    for key in shared:
+        client.persist(key)
+    assert sorted(keys_without_expiry(client)) == sorted(shared)
+    await play(ledger, store, first=20)
+
+    assert keys_without_expiry(client) == []
+
+
+async def test_a_refusal_repairs_too(ledger: TaggedLedger, client: redis.Redis) -> None:
+    """
+    A full limit whose key has no expiry does not refuse for ever (L09).
+    """
+    await ledger.reserve(hold(1, tokens(100)))
+    key = "{tw:017}:b:tpm|tenant=acme"
+    client.persist(key)
+    assert isinstance(await ledger.reserve(hold(2, tokens(100))), Denied)
+
+    assert int(client.pttl(key)) > 0
+
+
+async def test_all_keys_of_a_tag_lie_in_one_slot(
+    ledger: TaggedLedger, store: RedisStore, client: redis.Redis
+) -> None:
+    """
+    Every call touches keys of one Cluster slot, and no number passes for a key (L15).
+    """
+    assert slot("123456789") == 12_739  # from the Cluster specification
+    assert slot("{user1000}.following") == slot("user1000")
+    await play(ledger, store)
+    client.delete("{tw:sweeper}:lease")
+
+    assert {slot(key) for key in client.scan_iter()} == {slot("{tw:017}")}
+
+
+async def test_a_bucket_that_is_full_is_forgotten(
+    ledger: TaggedLedger, client: redis.Redis
+) -> None:
+    """
+    A level is kept until it means nothing: a minute beyond the time until full.
+    """
+    fast = tokens(100_000)
+    await ledger.reserve(hold(1, fast))
+    key = "{tw:017}:b:tpm|tenant=acme"
+    assert int(client.pttl(key)) > 80_000_000
+    await ledger.settle(hold(1, fast), used(0, 50_000))
+
+    assert 60_000 < int(client.pttl(key)) <= 90_000
+
+
+async def test_the_servers_clock_is_the_clock(
+    ledger: TaggedLedger, store: RedisStore, client: redis.Redis
+) -> None:
+    """
+    Processors whose clocks differ agree all the same.
+    """
+    seconds, _ = client.time()
+    made = hold(1, TPM)
+    await ledger.reserve(made)
+    started_ms = (await store.snapshot(TAG)).holdings[made.id].started_ms
+
+    assert 0 <= started_ms - 1_000 * seconds < 60_000
+    assert int(await ledger.epoch()) == started_ms
+
+
+async def test_a_flushed_script_cache_is_no_fault(
+    ledger: TaggedLedger, store: RedisStore, client: redis.Redis
+) -> None:
+    """
+    After SCRIPT FLUSH between any two calls each is counted once (L14).
+    """
+    made = hold(1, TPM)
+    for call in (
+        ledger.reserve(made),
+        ledger.extend(made, 10),
+        ledger.settle(made, used(40, 20)),
+        ledger.cancel(hold(2)),
+    ):
+        client.script_flush()
+        await call
+    client.script_flush()
+    await store.sweep([TAG])
+
+    snapshot = await store.snapshot(TAG)
+    assert level_of(snapshot, TPM, START_MS) == 100_000 - 60
+    assert len(snapshot.records) == 1
+
+
+async def test_a_lost_reply_is_counted_once_and_never_leaks(
+    server: Server, tmp_path: Path, clock: Clock, events: Recorder
+) -> None:
+    """
+    A reserve that was applied without an answer is one hold, and it expires (L14).
+    """
+    direct = RedisStore(server.url, events, deadline_seconds=PATIENCE, now_ms=clock)
+    # Once, so that the server knows the scripts and the first call runs them.
+    await TaggedLedger(direct).reserve(hold(0))
+    await TaggedLedger(direct).settle(hold(0), used(0, 0))
+    async with relay_to(server.path, tmp_path / "relay.sock") as relay:
+        far = RedisStore(relay.url, events, deadline_seconds=PATIENCE, now_ms=clock)
+        await far.ping()
+        relay.drops_replies = True
+        with pytest.raises(LedgerUnavailableError):
+            await TaggedLedger(far).reserve(hold(1, TPM))
+        assert reserved_of(await direct.snapshot(TAG), TPM) == 100
+        relay.drops_replies = False
+        assert isinstance(await TaggedLedger(far).reserve(hold(1, TPM)), Granted)
+        assert reserved_of(await direct.snapshot(TAG), TPM) == 100
+        relay.drops_replies = True
+        with pytest.raises(LedgerUnavailableError):
+            await TaggedLedger(far).settle(hold(1, TPM), used(40, 20))
+        relay.drops_replies = False
+        await TaggedLedger(far).settle(hold(1, TPM), used(40, 20))
+        relay.drops_replies = True
+        with pytest.raises(LedgerUnavailableError):
+            await TaggedLedger(far).reserve(hold(2, TPM))
+        await far.close()
+    assert level_of(await direct.snapshot(TAG), TPM, START_MS) == 100_000 - 60 - 100
+    clock.now_ms += HOLD_MS
+    assert await direct.sweep([TAG]) == 1
+
+    snapshot = await direct.snapshot(TAG)
+    assert (reserved_of(snapshot, TPM), snapshot.expiries) == (0, {})
+    assert [record["outcome"] for record in snapshot.records] == [
+        "completed",
+        "completed",
+        "lost",
+    ]
+    await direct.close()
+
+
+async def test_callers_that_give_up_leave_nothing_uncounted(
+    store: RedisStore, ledger: TaggedLedger
+) -> None:
+    """
+    A reserve whose caller was cancelled exists or does not: its cancel settles both.
+    """
+    dice = random.Random(3)
+    holds = [hold(number, TPM) for number in range(200)]
+    tasks = [asyncio.create_task(ledger.reserve(made)) for made in holds]
+    for task in tasks:
+        for _ in range(dice.randrange(4)):
+            await asyncio.sleep(0)
+        task.cancel()
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.gather(*map(ledger.cancel, holds))
+
+    assert any(isinstance(outcome, asyncio.CancelledError) for outcome in outcomes)
+    snapshot = await store.snapshot(TAG)
+    assert (reserved_of(snapshot, TPM), snapshot.expiries) == (0, {})
+    assert level_of(snapshot, TPM, START_MS) == 100_000
+
+
+async def test_garbage_in_a_key_allows_nothing(
+    ledger: TaggedLedger, client: redis.Redis, events: Recorder
+) -> None:
+    """
+    A key of a wrong kind, or of a wrong form, is a fault and no permission (L15).
+    """
+    client.lpush("{tw:017}:b:tpm|tenant=acme", "x")
+    with pytest.raises(LedgerUnavailableError):
+        await ledger.reserve(hold(1, TPM))
+    client.set("{tw:017}:b:tpm|tenant=acme", "x")
+    with pytest.raises(LedgerUnavailableError):
+        await ledger.reserve(hold(1, TPM))
+
+    assert [where for where, _ in events.faults] == ["ledger", "ledger"]
+
+
+async def test_numbers_out_of_range_never_reach_a_level(
+    store: RedisStore, client: redis.Redis, events: Recorder
+) -> None:
+    """
+    The script checks every number that enters, whoever sends it.
+    """
+    made = hold(1, TPM)
+    share = share_of(made, made.parts[0], keeps_record=True)
+    for odd in (-1, 10**11, 10**400, 1.5, "nan", "x"):
+        object.__setattr__(share, "amounts", type(WORST_CASE)(1, odd, 0))  # type: ignore[arg-type]
+        with pytest.raises(LedgerUnavailableError):
+            await store.reserve(TAG, share)
+
+    assert list(client.scan_iter()) == []
+    assert len(events.faults) == 6
+
+
+async def test_a_flushed_ledger_begins_anew(
+    ledger: TaggedLedger, store: RedisStore, client: redis.Redis
+) -> None:
+    """
+    Holds from before a flush are charged what they used; none is left over.
+    """
+    made = [hold(number, TPM, concurrency(5)) for number in range(3)]
+    for one in made:
+        await ledger.reserve(one)
+    before = await ledger.epoch()
+    client.flushall()
+    await asyncio.sleep(0.002)  # epochs are milliseconds
+    await ledger.extend(made[0], 10)
+    await ledger.settle(made[0], used(40, 20))
+    await ledger.settle(made[1], used(30, 10))
+    await ledger.cancel(made[2])
+    await ledger.reserve(hold(9))
+
+    assert int(await ledger.epoch()) > int(before)
+    snapshot = await store.snapshot(TAG)
+    assert level_of(snapshot, TPM, START_MS) == 100_000 - 60 - 40
+    assert reserved_of(snapshot, concurrency(5)) == 0
+    assert len(snapshot.records) == 2
+
+
+async def test_an_empty_restart_forgives_and_goes_on(
+    own_server: Server, events: Recorder
+) -> None:
+    """
+    A server that comes back empty serves; what was in flight is settled as it ends.
+    """
+    store = RedisStore(own_server.url, events, deadline_seconds=PATIENCE)
+    ledger = TaggedLedger(store)
+    await ledger.reserve(hold(1, TPM))
+    own_server.restart()
+    for _ in range(2):
+        try:
+            await ledger.settle(hold(1, TPM), used(40, 20))
+            break
+        except LedgerUnavailableError:
+            continue
+    answer = await ledger.reserve(hold(2, TPM))
+
+    assert isinstance(answer, Granted)
+    assert answer.states[0].remaining == 100_000 - 60 - 100
+    await store.close()
+
+
+async def test_recovery_after_a_pause(own_server: Server, events: Recorder) -> None:
+    """
+    While the server is paused nothing is allowed; afterwards nothing is owed (L17).
+    """
+    store = RedisStore(own_server.url, events, deadline_seconds=0.2)
+    ledger = TaggedLedger(store)
+    limits = (TPM, concurrency(50))
+    while not isinstance(await _try(ledger, hold(0, *limits)), Granted):
+        pass
+    await ledger.settle(hold(0, *limits), used(0, 0))
+    own_server.pause()
+    holds = [hold(number, *limits) for number in range(1, 21)]
+    outcomes = await asyncio.gather(*(_try(ledger, made) for made in holds))
+    own_server.resume()
+    assert outcomes == [None] * 20
+    patient = RedisStore(own_server.url, events, deadline_seconds=PATIENCE)
+    await asyncio.gather(*map(TaggedLedger(patient).cancel, holds))
+    # What the paused server had in its buffers it has seen by now, in any order.
+    await asyncio.gather(*map(TaggedLedger(patient).cancel, holds))
+
+    snapshot = await patient.snapshot(TAG)
+    assert level_of(snapshot, TPM, START_MS) == 100_000
+    assert (snapshot.expiries, reserved_of(snapshot, concurrency(50))) == ({}, 0)
+    await patient.close()
+    await store.close()
+
+
+async def _try(ledger: TaggedLedger, made: Hold) -> Granted | Denied | None:
+    """Reserve; None: there was no answer in time."""
+    try:
+        return await ledger.reserve(made)
+    except LedgerUnavailableError:
+        return None
+
+
+async def test_a_sweep_goes_on_until_nothing_is_left(
+    server: Server, clock: Clock, events: Recorder
+) -> None:
+    """
+    However many holds a crash left behind, one sweep charges them all.
+    """
+    store = RedisStore(server.url, events, deadline_seconds=PATIENCE, now_ms=clock)
+    ledger = TaggedLedger(store)
+    count = 2 * SWEPT_PER_CALL + 1
+    await asyncio.gather(*(ledger.reserve(hold(n, TPM)) for n in range(count)))
+    clock.now_ms += HOLD_MS
+
+    assert await store.sweep(["tw:000", TAG, "tw:001"]) == count
+    assert events.reaped == count
+    assert (await store.snapshot(TAG)).expiries == {}
+    assert await store.sweep([TAG]) == 0
+    await store.close()
+
+
+async def test_an_expired_key_in_the_index_is_dropped(
+    server: Server, client: redis.Redis, clock: Clock, events: Recorder
+) -> None:
+    """
+    A hold whose hash is gone, or has ended, does not stay among the expired.
+    """
+    store = RedisStore(server.url, events, deadline_seconds=PATIENCE, now_ms=clock)
+    ledger = TaggedLedger(store)
+    await ledger.reserve(hold(1, TPM))
+    await ledger.reserve(hold(2, TPM))
+    await ledger.settle(hold(2, TPM), used(1, 1))
+    client.delete(f"{{tw:017}}:h:{hold(1).id}")
+    client.zadd("{tw:017}:x", {hold(2).id: 1})
+    clock.now_ms += HOLD_MS
+
+    assert await store.sweep([TAG]) == 0
+    assert (await store.snapshot(TAG)).expiries == {}
+    await store.close()
+
+
+async def test_reaped_holds_are_reported(
+    server: Server, clock: Clock, events: Recorder
+) -> None:
+    """
+    So many exchanges were charged by estimate since the last call: that is counted.
+    """
+    store = RedisStore(server.url, events, deadline_seconds=PATIENCE, now_ms=clock)
+    ledger = TaggedLedger(store)
+    await ledger.reserve(hold(1, TPM))
+    await ledger.reserve(hold(2, TPM))
+    clock.now_ms += HOLD_MS
+    await ledger.reserve(hold(3, TPM))
+
+    assert events.reaped == 2
+    assert {verb for verb, _ in events.calls} == {"reserve"}
+    await store.close()
+
+
+async def test_a_shorter_life_of_holds_can_be_asked_for(
+    server: Server, clock: Clock, events: Recorder
+) -> None:
+    """
+    It holds for reserves and for extends.
+    """
+    store = RedisStore(
+        server.url, events, deadline_seconds=PATIENCE, hold_ms=500, now_ms=clock
+    )
+    ledger = TaggedLedger(store)
+    made = hold(1, TPM, concurrency(1))
+    await ledger.reserve(made)
+    clock.now_ms += 400
+    await ledger.extend(made, 1)
+
+    snapshot = await store.snapshot(TAG)
+    assert snapshot.expiries == {made.id: START_MS + 900}
+    assert snapshot.slots["slots|tenant=acme"].until_ms == {made.id: START_MS + 900}
+    assert snapshot.holdings[made.id].state is State.HELD
+    await store.close()
+
+
+async def test_one_leads_at_a_time(store: RedisStore) -> None:
+    """
+    The lease is the first one's until it ends or is given up.
+    """
+    assert await store.lead("a", 60_000)
+    assert await store.lead("a", 60_000)
+    assert not await store.lead("b", 60_000)
+    assert not await store.lead("b", 0)
+    assert not await store.lead("a", 0)
+    assert await store.lead("b", 60_000)
