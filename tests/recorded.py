@@ -1,0 +1,85 @@
+"""Recorded and nasty exchanges of others, as oracles; absent in most check-outs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+FOLDER = Path(__file__).parent.parent.parent / "shared" / "fixtures"
+
+NEEDS_RECORDINGS = pytest.mark.skipif(
+    not FOLDER.is_dir(), reason=f"no recorded exchanges in {FOLDER}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """
+    One exchange.
+
+    Attributes:
+        name: For the test's id.
+        path: That the request was sent to, without query.
+        request: The body that was sent; ``b""`` if it wasn't recorded.
+        status: Of the response.
+        content_type: Of the response.
+        response: The body that came back.
+    """
+
+    name: str
+    path: str
+    request: bytes
+    status: int
+    content_type: str
+    response: bytes
+
+
+def recordings() -> list[Recording]:
+    """Return whatever there is, in the order of its names."""
+    return [*_cassettes(), *_edge_cases()]
+
+
+def _cassettes() -> list[Recording]:
+    found = []
+    for file in sorted(FOLDER.glob("openai-recorded/*.yaml")):
+        for place, item in enumerate(yaml.safe_load(file.read_text())["interactions"]):
+            request, response = item["request"], item["response"]
+            recording = Recording(
+                f"{file.stem}-{place}",
+                urlsplit(request["url"]).path,
+                (request["body"] or "").encode(),
+                response["code"],
+                response["headers"]["Content-Type"][0],
+                response["body"].encode(),
+            )
+            found.append(recording)
+    return found
+
+
+def _edge_cases() -> list[Recording]:
+    types = {".sse": "text/event-stream", ".json": "application/json"}
+    return [
+        Recording(
+            file.stem, _path(file.stem), b"", 200, types[file.suffix], file.read_bytes()
+        )
+        for file in sorted(FOLDER.glob("edge/*"))
+        if file.suffix in types
+    ]
+
+
+def _path(name: str) -> str:
+    """Return where the edge case *name* must have come from."""
+    paths = {
+        "anthropic__": "/v1/messages",
+        "protocol-conversion__anthropic": "/v1/messages",
+        "openai__responses": "/v1/responses",
+        "openai__embeddings": "/v1/embeddings",
+    }
+    for prefix, path in paths.items():
+        if name.startswith(prefix):
+            return path
+    return "/v1/chat/completions"
