@@ -140,26 +140,25 @@ class ScriptedUpstream:
         port: Where it listens.
         requests: Those that arrived whole, in that order.
         received: Every byte, by connection.
+        hang_ups: Connections that the other side closed.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
-        self.requests: list[ReceivedRequest] = []
         self.received: list[bytearray] = []
         self._tls = tls
-        self._choose: Callable[[ReceivedRequest], Sequence[Step]] = lambda _: [reply()]
-        self._next: deque[Sequence[Step]] = deque()
         self._connections: set[_Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Condition()
         self._server: asyncio.Server | None = None
-        self.hang_ups = 0
+        self.port = 0
+        self.reset()
 
-    @property
-    def port(self) -> int:
-        """The TCP port."""
-        assert self._server is not None
-        port: int = self._server.sockets[0].getsockname()[1]
-        return port
+    def reset(self) -> None:
+        """Forget requests and scripts; connections stay."""
+        self.requests: list[ReceivedRequest] = []
+        self.hang_ups = 0
+        self._choose: Callable[[ReceivedRequest], Sequence[Step]] = lambda _: [reply()]
+        self._next: deque[Sequence[Step]] = deque()
 
     @property
     def connections(self) -> int:
@@ -191,6 +190,7 @@ class ScriptedUpstream:
         self._server = await loop.create_server(
             self._protocol, "127.0.0.1", 0, ssl=self._tls
         )
+        self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:

@@ -23,6 +23,7 @@ from typing import Final
 
 from envoy_data_plane.envoy.config.common.mutation_rules.v3 import HeaderMutationRules
 from envoy_data_plane.envoy.config.core.v3 import (
+    BackoffStrategy,
     DataSource,
     GrpcService,
     GrpcServiceEnvoyGrpc,
@@ -51,6 +52,7 @@ from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v
 from envoy_data_plane.envoy.extensions.retry.host.previous_hosts.v3 import (
     PreviousHostsPredicate,
 )
+from envoy_data_plane.envoy.type.matcher.v3 import RegexMatcher
 from envoy_data_plane.envoy.type.v3 import HttpStatus, StatusCode
 from envoy_data_plane.google.protobuf import Any
 
@@ -139,7 +141,10 @@ def _admission(settings: EnvoySettings) -> ExternalProcessor:
         # The processor picks a provider by our own header. A mutation that Envoy would
         # not make must not go unnoticed: it could be the credential.
         mutation_rules=HeaderMutationRules(
-            allow_all_routing=False, allow_envoy=False, disallow_is_error=True
+            allow_all_routing=False,
+            allow_envoy=False,
+            disallow_expression=RegexMatcher(regex=":.*"),
+            disallow_is_error=True,
         ),
         metadata_options=MetadataOptions(receiving_namespaces=_OURS),
     )
@@ -184,28 +189,31 @@ def _router(settings: EnvoySettings) -> Router:
 
 
 def _processor(role: str, settings: EnvoySettings) -> GrpcService:
-    several = len(settings.processor_sockets) > 1
+    others = len(settings.processor_sockets) - 1
     return GrpcService(
         envoy_grpc=GrpcServiceEnvoyGrpc(
-            cluster_name=PROCESSOR_CLUSTER,
-            skip_envoy_headers=True,
-            retry_policy=_other_worker() if several else None,
+            cluster_name=PROCESSOR_CLUSTER, skip_envoy_headers=True
         ),
         timeout=timedelta(0),  # a stream lives as long as its exchange
         initial_metadata=[HeaderValue(key=ROLE_METADATA, value=role)],
+        retry_policy=_try_others(others) if others else None,
     )
 
 
-def _other_worker() -> RetryPolicy:
-    # Only what did not reach a worker: a reset may have reserved already.
-    previous = Any.pack(PreviousHostsPredicate())
+def _try_others(others: int) -> RetryPolicy:
+    previous = RetryPolicyRetryHostPredicate(
+        name="envoy.retry_host_predicates.previous_hosts",
+        typed_config=Any.pack(PreviousHostsPredicate()),
+    )
     return RetryPolicy(
+        # Only what did not reach a worker: after a reset it may have reserved.
         retry_on="connect-failure,refused-stream,unavailable",
-        num_retries=2,
-        retry_host_predicate=[
-            RetryPolicyRetryHostPredicate(
-                name="envoy.retry_host_predicates.previous_hosts", typed_config=previous
-            )
-        ],
-        host_selection_retry_max_attempts=5,
+        num_retries=others,
+        retry_back_off=BackoffStrategy(
+            base_interval=timedelta(milliseconds=5),
+            max_interval=timedelta(milliseconds=20),
+        ),
+        retry_host_predicate=[previous],
+        # Workers are drawn at random: so often that the last one left is found.
+        host_selection_retry_max_attempts=20 * others,
     )

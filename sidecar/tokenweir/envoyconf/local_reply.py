@@ -69,6 +69,7 @@ REPLIES: Final = (
         when=(
             f"{_DETAILS}.startsWith('ext_proc_error')"
             f" || {_DETAILS}.startsWith('mismatch_between_content_length')"
+            f" || {_DETAILS}.startsWith('header_mutation_')"
             # The processor named no provider that there is.
             f" || {_DETAILS} == 'cluster_not_found'"
         ),
@@ -93,7 +94,7 @@ REPLIES: Final = (
     LocalReply(
         refusal=Reason.UPSTREAM_TIMEOUT,
         when=(
-            f"{_DETAILS} == 'upstream_response_timeout'"
+            f"{_DETAILS} == 'response_timeout'"
             f" || ({_DETAILS} == 'stream_idle_timeout' && response.code == 504)"
         ),
         status=504,

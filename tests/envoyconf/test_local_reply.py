@@ -1,0 +1,142 @@
+"""Envoy's own answers: in whose dialect, whose fault, and what is left alone."""
+
+import json
+
+import pytest
+
+from tests.envoyconf.client import request
+from tests.envoyconf.gateway import Gateway, Setup, gateway
+from tests.envoyconf.processor import Answer, Call, forward
+from tests.scripted_upstream import End, event_stream, reply
+from tokenweir.envoyconf.local_reply import (
+    REPLIES,
+    LocalReply,
+    anthropic_body,
+    openai_body,
+)
+
+BY_REFUSAL = {str(reply.refusal): reply for reply in REPLIES}
+ids = pytest.mark.parametrize("kind", REPLIES, ids=lambda kind: kind.refusal)
+
+
+@ids
+def test_bodies_are_json(kind: LocalReply) -> None:
+    """Both bodies are JSON, and say the same to programs."""
+    openai = json.loads(openai_body(kind))["error"]
+    anthropic = json.loads(anthropic_body(kind))
+
+    assert openai["code"] == kind.refusal
+    assert openai["message"] == anthropic["error"]["message"] == kind.message
+    assert anthropic["type"] == "error"
+    assert openai["tokenweir"] == anthropic["error"]["tokenweir"]
+    assert openai["tokenweir"]["retryable"] is kind.retryable
+
+
+def test_refusals_are_distinct() -> None:
+    """Every refusal has one place that makes it."""
+    assert len(BY_REFUSAL) == len(REPLIES)
+
+
+ANTHROPIC_CALLERS = [
+    ("/v1/messages", []),
+    ("/v1/messages/count_tokens?beta=true", []),
+    ("/anthropic/v1/messages", []),
+    ("/v1/models", ["anthropic-version: 2023-06-01"]),
+]
+OPENAI_CALLERS = [
+    ("/v1/chat/completions", []),
+    ("/v1/embeddings", ["openai-organization: o"]),
+    ("/v1/threads?next=/v1/messages", []),
+]
+
+
+async def _provoke(gate: Gateway, refusal: str, path: str, headers: list[str]) -> bytes:
+    """Make Envoy answer with *refusal*; return the request that does."""
+    body = b'{"model": "m"}'
+    match refusal:
+        case "governor_unavailable":
+            gate.processor.cluster = "nowhere"
+        case "upstream_unavailable":
+            gate.processor.cluster = "dead"
+        case "upstream_timeout":
+            gate.upstream.play(End.STALL)
+
+            async def admit(call: Call) -> Answer:
+                return forward(call, "up", timeout_class="short")
+
+            gate.processor.admit = admit
+        case "body_too_large":
+            body = b"b" * (8 * 1024 * 1024 + 65_536 + 1)
+        case _:
+            headers = [*headers, "connection: upgrade", "upgrade: websocket"]
+    return request(path=path, body=body, headers=headers)
+
+
+@pytest.mark.parametrize("refusal", BY_REFUSAL)
+@pytest.mark.parametrize(("path", "headers"), ANTHROPIC_CALLERS + OPENAI_CALLERS)
+async def test_dialect_of_the_caller(
+    gate: Gateway, refusal: str, path: str, headers: list[str]
+) -> None:
+    """Callers of either API get errors that its SDKs can read, marked as ours."""
+    kind = BY_REFUSAL[refusal]
+    data = await _provoke(gate, refusal, path, headers)
+
+    answer = await gate.ask(data)
+
+    is_anthropic = (path, headers) in ANTHROPIC_CALLERS
+    expected = anthropic_body(kind) if is_anthropic else openai_body(kind)
+    assert answer.body.decode() == expected
+    assert answer.status == (403 if kind.keeps_status else kind.status)
+    assert answer.header("content-type") == "application/json"
+    assert answer.header("content-length") == str(len(expected))
+    assert answer.header("x-tokenweir-refusal") == refusal
+    wait = None if kind.retry_after_s is None else str(kind.retry_after_s)
+    assert answer.header("retry-after") == wait
+
+
+@pytest.mark.parametrize(
+    "status", ["500 Oops", "503 Busy", "504 Timeout", "413 Large", "400 Bad", "502 No"]
+)
+async def test_the_providers_errors_pass(gate: Gateway, status: str) -> None:
+    """An error of the provider is not rewritten, whatever its status."""
+    gate.upstream.play(reply(b'{"error": "its own"}', status=status))
+
+    answer = await gate.ask(request(body=b"{}"))
+
+    assert str(answer.status) == status[:3]
+    assert answer.body == b'{"error": "its own"}'
+    assert answer.header("x-tokenweir-refusal") is None
+    assert answer.header("retry-after") is None
+
+
+async def test_provider_that_does_not_resolve(gate: Gateway) -> None:
+    """A provider without an address is a provider that can't be reached."""
+    gate.processor.cluster = "lost"
+
+    answer = await gate.ask(request(body=b"{}"))
+
+    assert answer.status == 503
+    assert answer.header("x-tokenweir-refusal") == "upstream_unavailable"
+
+
+async def test_provider_that_resets_behind_its_head(gate: Gateway) -> None:
+    """A head of which nothing was passed on yet can still become an error."""
+    gate.upstream.play(*event_stream([b"data: 1\n\n"])[:-1], End.RESET)
+
+    answer = await gate.ask(request(body=b"{}"))
+
+    if answer.status != 200:  # the head and the reset came in one go
+        assert answer.status == 503
+        assert answer.header("x-tokenweir-refusal") == "upstream_unavailable"
+    assert not (answer.status == 200 and answer.whole)
+
+
+@pytest.mark.parametrize("data", [b"not http at all\r\n\r\n", b"\x16\x03\x01\x02\x00"])
+async def test_no_path_and_no_headers(data: bytes) -> None:
+    """Where there is no request to speak of, the answer is OpenAI's."""
+    async with gateway(Setup()) as gate, await gate.connect() as app:
+        app.send(data)
+        answer = await app.reply()
+
+    assert answer.status == 400
+    assert answer.body.decode() == openai_body(BY_REFUSAL["malformed_request"])
