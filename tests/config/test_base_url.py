@@ -25,6 +25,7 @@ from tokenweir.config.base_url import BaseUrl, parse_base_url
         ("http://127.0.0.1:8000/v1", ("http", "127.0.0.1", 8000, "")),
         ("http://my_llm", ("http", "my_llm", 80, "")),
         ("http://[::1]:9", ("http", "::1", 9, "")),
+        ("http://a:1", ("http", "a", 1, "")),
         ("http://a:65535/a.b/~c", ("http", "a", 65535, "/a.b/~c")),
     ],
 )

@@ -36,6 +36,8 @@ def unreadable(text: str | bytes) -> str:
         ("no", "no"),
         ("on", "on"),
         ("true", True),
+        ("True", True),
+        ("false", False),
         ("False", False),
         ("'true'", "true"),
         ("12", 12),

@@ -232,6 +232,26 @@ async def test_credentials_are_followed(tmp_path: pathlib.Path, seen: Seen) -> N
     await watcher.stop()
 
 
+async def test_a_change_that_changes_nothing(
+    tmp_path: pathlib.Path, seen: Seen
+) -> None:
+    """Another certificate in its file makes the same policy: nothing is handed on."""
+    ca_file = tmp_path / "ca.pem"
+    ca_file.write_text("-----BEGIN CERTIFICATE-----1")
+    text = edited("dialect: anthropic", f"dialect: anthropic, ca_file: {ca_file}")
+    watcher = await watcher_of(write(tmp_path, text), seen)
+
+    ca_file.write_text("none")
+    await turns(watcher, 2)
+    ca_file.write_text("-----BEGIN CERTIFICATE-----2")
+    await turns(watcher, 2)
+    assert len(seen.took()) == 2
+    ca_file.write_text("-----BEGIN CERTIFICATE-----3")
+    await turns(watcher, 2)
+    assert seen.took() == []
+    await watcher.stop()
+
+
 async def test_a_policy_that_nobody_can_take(
     tmp_path: pathlib.Path, seen: Seen
 ) -> None:
