@@ -21,8 +21,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,21 @@ class Processor:
         """Return how many lines there are of *event*."""
         return sum(line.get("event") == event for line in self.lines())
 
+    def admin(self, path: str) -> str:
+        """Return what the admin port says, whatever the status. Raises: OSError."""
+        serving = [line for line in self.lines() if line.get("event") == "serving"]
+        connection = HTTPConnection("127.0.0.1", serving[-1]["admin_port"], timeout=10)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().read().decode()
+        finally:
+            connection.close()
+
+    def metric(self, name: str) -> float:
+        """Return the sum of the samples whose name and labels begin with *name*."""
+        lines = self.admin("/metrics").splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if _is(line, name))
+
 
 @dataclass
 class Pod:
@@ -165,10 +181,25 @@ class Pod:
         *,
         workers: int = 1,
         server: Server | None = None,
+        ledger_url: str | None = None,
         drain_seconds: int = 5,
+        arguments: Sequence[str] = (),
+        program: str = "tokenweir",
         envoy_settings: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[Pod]:
-        """Start a pod under the policy *content*, and stop it at the end."""
+        """
+        Start a pod under the policy *content*, and stop it at the end.
+
+        Args:
+            content: See `policy`.
+            workers: Processors.
+            server: The ledger's; None: one of its own.
+            ledger_url: By which processors reach it, if not directly.
+            drain_seconds: How long open exchanges may take after SIGTERM.
+            arguments: More for ``tokenweir serve``.
+            program: The module that is run, instead of the real one.
+            envoy_settings: Of `EnvoySettings`.
+        """
         folder = Path(tempfile.mkdtemp(prefix="tw-pod-"))
         with contextlib.ExitStack() as stack:
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -178,10 +209,10 @@ class Pod:
             path = folder / "policy.yaml"
             path.write_text(yaml.safe_dump(dict(content)))
             processors: list[Processor] = []
+            serve = [program, "serve", "--ledger", ledger_url or server.url]
+            serve += ["--drain-seconds", str(drain_seconds), *arguments]
             for number in range(workers):
-                processor = await asyncio.to_thread(
-                    _processor, folder, number, server.url, drain_seconds
-                )
+                processor = await asyncio.to_thread(_processor, folder, number, serve)
                 stack.callback(_end, processor)
                 processors.append(processor)
             settings = EnvoySettings(
@@ -230,21 +261,23 @@ async def until(
         await asyncio.sleep(0.02)
 
 
+def _is(line: str, name: str) -> bool:
+    return line.startswith(name) and line[len(name) : len(name) + 1] in ("{", " ", ",")
+
+
 def _environment() -> dict[str, str]:
     return {
         **os.environ,
         "OPENAI_API_KEY": CREDENTIAL,
         "ANTHROPIC_API_KEY": CREDENTIAL,
-        "PYTHONPATH": str(Path("sidecar").resolve()),
+        "PYTHONPATH": f"{Path('sidecar').resolve()}:{Path.cwd()}",
     }
 
 
-def _processor(folder: Path, number: int, ledger: str, drain_seconds: int) -> Processor:
+def _processor(folder: Path, number: int, serve: Sequence[str]) -> Processor:
     socket = folder / f"{number}.sock"
-    command = [sys.executable, "-m", "tokenweir", "serve"]
+    command = [sys.executable, "-m", *serve, "--admin", "127.0.0.1:0"]
     command += ["--policy", str(folder / "policy.yaml"), "--socket", str(socket)]
-    command += ["--ledger", ledger, "--admin", "127.0.0.1:0"]
-    command += ["--drain-seconds", str(drain_seconds)]
     return Processor(socket, command, folder / f"{number}.log", _environment())
 
 

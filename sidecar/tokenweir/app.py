@@ -162,7 +162,8 @@ class Processor:
         """Serve. Raises: OSError, if a port or the socket can't be had."""
         libraries.capture(self._log.library)
         self._use_policy(self.policy)
-        self._metrics.watch_holds(lambda: len(self._services.responding))
+        self._hooks.policy_loaded(self.policy.digest)
+        self._metrics.watch_holds(self._in_flight)
         await asyncio.to_thread(
             self._counter.preload,
             [model.upstream_model or model.name for model in self._models()],
@@ -171,7 +172,11 @@ class Processor:
         await self._sweeper.start()
         self._watcher.start(self.policy)
         await self._server.start()
-        self._log.event("serving", socket=str(self._settings.socket_path))
+        self._log.event(
+            "serving",
+            socket=str(self._settings.socket_path),
+            admin_port=self._admin.port,
+        )
 
     async def stop(self) -> None:
         """Take no new exchanges, let open ones end or settle them, and leave."""
@@ -212,10 +217,13 @@ class Processor:
     def _cancel_unclaimed(self, hold: Hold) -> None:
         self._background.spawn(self._ledger.cancel(hold, unclaimed_only=True))
 
+    def _in_flight(self) -> int:
+        return len(self._services.responding) + self._handoff.size
+
     async def _await_exchanges(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._settings.drain_seconds):
                 # Polled: what is waited for changes with each exchange, and a drain
                 # is rare.
-                while self._services.responding or self._handoff.size:  # noqa: ASYNC110
+                while self._in_flight():  # noqa: ASYNC110
                     await asyncio.sleep(DRAIN_POLL_SECONDS)
