@@ -32,6 +32,7 @@ from tokenweir.core.events import (
 )
 from tokenweir.core.exchange import Exchange
 from tokenweir.core.hold import Granted, Hold
+from tokenweir.core.rejection import Rejection
 from tokenweir.core.request_side import Arrival
 from tokenweir.core.step import State
 from tokenweir.driver.handoff import Handoff
@@ -47,6 +48,7 @@ class RequestDriver:
         self._services = services
         self._handoff = handoff
         self._reserving: asyncio.Task[Event] | None = None
+        self._answered = False
         self._governor_seconds = 0.0
         self._ledger_seconds = 0.0
 
@@ -64,9 +66,12 @@ class RequestDriver:
 
     def closed(self) -> None:
         """Envoy closed the stream; before a last answer, the client has left."""
-        if self._exchange.state is not State.FORWARDED:
-            self._handle(StreamClosed())
-            self._await_reserve()
+        if self._answered:
+            return
+        self._handle(StreamClosed())
+        self._watch_reserve()
+        if self._exchange.request is not None:
+            self._services.on_exchange_end(self._details(None))
 
     # === commands ==============================================================
 
@@ -117,30 +122,29 @@ class RequestDriver:
     # === ends ==================================================================
 
     def _give_up(self) -> Reject:
-        for command in self._handle(OutOfTime()):
-            match command:
-                case Reject() as answer:
-                    self._await_reserve()
-                    return answer
-                case Cancel(hold):
-                    self._cancel(hold)
-                case other:
-                    raise AssertionError(f"not on giving up: {type(other)}")
-        raise AssertionError("giving up always has an answer")
+        [answer] = self._handle(OutOfTime())
+        assert isinstance(answer, Reject)
+        self._watch_reserve()
+        return answer
 
-    def _await_reserve(self) -> None:
+    def _watch_reserve(self) -> None:
         if self._exchange.state is State.ABANDONED:
             self._services.background.spawn(self._see_reserve())
 
     async def _see_reserve(self) -> None:
         assert self._reserving is not None
-        for command in self._handle(await self._reserving):
+        try:
+            outcome = await self._reserving
+        except Exception:  # noqa: BLE001 - reported where it was raised
+            outcome = LedgerFailed()  # it may have been applied all the same
+        for command in self._handle(outcome):
             assert isinstance(command, Cancel)
             self._cancel(command.hold)
 
     def _finish(self, answer: Answer) -> Answer:
+        self._answered = not isinstance(answer, AwaitBody)
         if isinstance(answer, Reject):
-            self._services.on_exchange_end(self._details(answer))
+            self._services.on_exchange_end(self._details(answer.why))
         elif isinstance(answer, Forward):
             self._handoff.offer(answer.ticket.hold)
             ticket = replace(
@@ -151,14 +155,14 @@ class RequestDriver:
             return replace(answer, ticket=ticket)
         return answer
 
-    def _details(self, answer: Reject) -> ExchangeDetails:
+    def _details(self, rejection: Rejection | None) -> ExchangeDetails:
         request = self._exchange.request
         assert request is not None
         return ExchangeDetails(
             subject=request.subject,
             method=request.head.method,
             hold_id=request.hold.id if request.hold else "",
-            rejection=answer.why,
+            rejection=rejection,
             settlement=None,
             shadowed=request.shadowed,
             governor_ms=self._governor_seconds * 1000,
