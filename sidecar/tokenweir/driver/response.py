@@ -19,6 +19,7 @@ from tokenweir.core.events import (
     Counted,
     DrainDeadline,
     Event,
+    OutOfTime,
     ResponseChunk,
     ResponseHead,
     StreamClosed,
@@ -63,11 +64,11 @@ class ResponseDriver:
 
     def closed(self) -> None:
         """Envoy closed the stream: settle what is not settled yet."""
-        self._perform_safely(StreamClosed())
+        self._end(StreamClosed())
 
     def drain(self) -> None:
         """Settle what passed so far: the processor leaves."""
-        self._perform_safely(DrainDeadline())
+        self._end(DrainDeadline())
 
     @property
     def over(self) -> bool:
@@ -79,11 +80,19 @@ class ResponseDriver:
     def _handle(self, event: Event) -> list[Command]:
         return self._exchange.handle(event, self._services.now_ms())
 
-    def _perform_safely(self, event: Event) -> None:
+    def _end(self, event: Event) -> None:
+        if not self._perform_safely(event):
+            # Nobody will settle it any more. So it must not be kept alive either:
+            # the reaper charges what is known.
+            self._let_go()
+
+    def _perform_safely(self, event: Event) -> bool:
         try:
             self._perform(self._handle(event))
         except Exception as error:  # noqa: BLE001 - called where nobody can answer
             self._services.events.fault("response", error)
+            return False
+        return True
 
     def _perform(self, commands: Iterable[Command]) -> Answer | None:
         answer: Answer | None = None
@@ -94,7 +103,7 @@ class ResponseDriver:
                 case Extend(hold, output_tokens):
                     self._spawn(self._services.ledger.extend(hold, output_tokens))
                 case CountTexts():
-                    self._stop_renewing()
+                    self._timer.cancel()
                     self._spawn(self._count(command))
                 case Settle():
                     self._settle(command)
@@ -103,17 +112,22 @@ class ResponseDriver:
         return answer
 
     async def _count(self, command: CountTexts) -> None:
-        count = await self._services.counter.count_texts(
-            command.texts,
-            command.model,
-            command.tokenizer,
-            dropped_bytes=command.dropped_bytes,
-        )
-        self._perform(self._handle(Counted(count.tokens, count.source)))
+        event: Event
+        try:
+            count = await self._services.counter.count_texts(
+                command.texts,
+                command.model,
+                command.tokenizer,
+                dropped_bytes=command.dropped_bytes,
+            )
+            event = Counted(count.tokens, count.source)
+        except Exception as error:  # noqa: BLE001 - what passed is charged all the same
+            self._services.events.fault("response", error)
+            event = OutOfTime()
+        self._end(event)
 
     def _settle(self, command: Settle) -> None:
-        self._stop_renewing()
-        self._services.responding.discard(self)
+        self._let_go()
         ticket, settlement = command.ticket, command.settlement
         self._spawn(self._services.ledger.settle(ticket.hold, settlement))
         self._services.on_exchange_end(
@@ -142,9 +156,13 @@ class ResponseDriver:
         self._timer = self._renew_in(RENEWAL_SECONDS)
         self._perform_safely(Tick())
 
-    def _stop_renewing(self) -> None:
+    def _let_go(self) -> None:
         self._timer.cancel()
+        self._services.responding.discard(self)
 
 
 def _pass(event: ResponseHead | ResponseChunk) -> Answer:
-    return PassHead() if isinstance(event, ResponseHead) else PassChunk()
+    # Without a head nothing can be made of the body.
+    if isinstance(event, ResponseHead):
+        return PassHead(watch_body=False)
+    return PassChunk()
