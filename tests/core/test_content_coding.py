@@ -1,0 +1,187 @@
+"""Encoded bodies are decoded however they are cut, and no bomb goes off."""
+
+from __future__ import annotations
+
+import gzip
+import time
+import tracemalloc
+import zlib
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokenweir.core.content_coding import Decoder, decoder_for
+
+TEXT = b'data: {"a":1}\n\n' * 20 + bytes(range(256))
+
+
+def raw_deflate(text: bytes, level: int = -1) -> bytes:
+    """Return *text* as a bare deflate stream."""
+    stream = zlib.compressobj(level, wbits=-zlib.MAX_WBITS)
+    return stream.compress(text) + stream.flush()
+
+
+def flushed(text: bytes, window: int, step: int) -> list[bytes]:
+    """Return *text* encoded and flushed every *step* bytes, as servers do events."""
+    stream = zlib.compressobj(wbits=window)
+    pieces = [
+        stream.compress(text[at : at + step]) + stream.flush(zlib.Z_SYNC_FLUSH)
+        for at in range(0, len(text), step)
+    ]
+    return [*pieces, stream.flush()]
+
+
+ENCODED = {
+    "plain": ("", TEXT),
+    "identity": ("identity", TEXT),
+    "gzip": ("gzip", gzip.compress(TEXT)),
+    "shouted": ("GZIP", gzip.compress(TEXT)),
+    "x-gzip": (" x-gzip ,identity", gzip.compress(TEXT)),
+    "two members": ("gzip", gzip.compress(TEXT[:100]) + gzip.compress(TEXT[100:])),
+    "empty members": ("gzip", gzip.compress(b"") * 3 + gzip.compress(TEXT)),
+    "unlabelled gzip": ("", gzip.compress(TEXT)),
+    "mislabelled gzip": ("identity", gzip.compress(TEXT)),
+    "zlib": ("deflate", zlib.compress(TEXT)),
+    "zlib, best": ("deflate", zlib.compress(TEXT, 9)),
+    "raw": ("deflate", raw_deflate(TEXT)),
+    "raw, stored": ("deflate", raw_deflate(TEXT, 0)),
+}
+
+
+def decoder(content_encoding: str) -> Decoder:
+    """Return a decoder that must be there."""
+    found = decoder_for(content_encoding)
+    assert found is not None
+    return found
+
+
+def decode(content_encoding: str, *chunks: bytes) -> bytes:
+    """Return what *chunks* decode to; they must not be broken."""
+    decoding = decoder(content_encoding)
+    text = b"".join(piece for chunk in chunks for piece in decoding.feed(chunk))
+    assert not decoding.broken
+    return text
+
+
+@pytest.mark.parametrize(("content_encoding", "body"), ENCODED.values(), ids=ENCODED)
+def test_decodes(content_encoding: str, body: bytes) -> None:
+    """Every coding that is known gives the text, as a whole and byte by byte."""
+    assert decode(content_encoding, body) == TEXT
+    assert decode(content_encoding, *(bytes([byte]) for byte in body)) == TEXT
+
+
+@pytest.mark.parametrize(("content_encoding", "body"), ENCODED.values(), ids=ENCODED)
+def test_every_cut(content_encoding: str, body: bytes) -> None:
+    """A cut in any one place changes nothing."""
+    for place in range(len(body) + 1):
+        assert decode(content_encoding, body[:place], body[place:]) == TEXT
+
+
+@given(st.sampled_from([*ENCODED.values()]), st.sets(st.integers(0, 800)))
+def test_any_cut(encoded: tuple[str, bytes], places: set[int]) -> None:
+    """Cuts in any places change nothing."""
+    content_encoding, body = encoded
+    edges = sorted({0, len(body), *(place % len(body) for place in places)})
+
+    assert decode(content_encoding, *(body[a:b] for a, b in pairwise(edges))) == TEXT
+
+
+@pytest.mark.parametrize(
+    ("content_encoding", "window"), [("gzip", 31), ("deflate", 15), ("deflate", -15)]
+)
+def test_what_is_flushed_comes_at_once(content_encoding: str, window: int) -> None:
+    """What a server has flushed can be read at once: events don't wait."""
+    decoding = decoder(content_encoding)
+    pieces = flushed(TEXT[:300], window, 15)
+    came = [b"".join(decoding.feed(piece)) for piece in pieces]
+
+    assert came == [TEXT[:15]] * 20 + [b""]
+
+
+@pytest.mark.parametrize(
+    "content_encoding", ["br", "zstd", "compress", "gzip, br", "gzip, gzip", "x"]
+)
+def test_unknown_codings(content_encoding: str) -> None:
+    """What can't be decoded has no decoder."""
+    assert decoder_for(content_encoding) is None
+
+
+@pytest.mark.parametrize(
+    ("content_encoding", "body"),
+    [
+        ("gzip", TEXT),
+        ("gzip", gzip.compress(TEXT)[:-8] + b"12345678"),
+        ("gzip", gzip.compress(TEXT) + b"garbage"),
+        ("deflate", b"\xff" * 100),
+        ("deflate", b"\x78\x9c" + b"\xff" * 100),
+        ("", b"\x1f\x8b" + TEXT),
+    ],
+)
+def test_broken(content_encoding: str, body: bytes) -> None:
+    """What is not what its coding says is broken, and stays so; nothing raises."""
+    decoding = decoder(content_encoding)
+    pieces = [
+        piece for at in range(len(body)) for piece in decoding.feed(body[at : at + 1])
+    ]
+
+    assert decoding.broken
+    assert TEXT.startswith(b"".join(pieces))
+    assert list(decoding.feed(gzip.compress(TEXT))) == []
+
+
+@pytest.mark.parametrize("content_encoding", ["", "gzip", "deflate"])
+def test_too_short_to_tell(content_encoding: str) -> None:
+    """One byte, or none, may be the beginning of anything."""
+    decoding = decoder(content_encoding)
+
+    assert list(decoding.feed(b"")) == []
+    assert list(decoding.feed(b"\x1f")) == []
+    assert not decoding.broken
+
+
+@given(st.sampled_from(["", "gzip", "deflate"]), st.binary(max_size=100))
+def test_nothing_raises(content_encoding: str, body: bytes) -> None:
+    """No bytes whatever make decoding raise."""
+    for start in (b"", b"\x1f\x8b\x08", b"\x78\x9c"):
+        list(decoder(content_encoding).feed(start + body))
+
+
+def test_bomb_in_bounded_memory() -> None:
+    """A few kilobytes that hold megabytes are never in memory as a whole."""
+    bomb = gzip.compress(b"a" * 16_000_000)
+    decoding = decoder("gzip")
+    total_bytes = 0
+    tracemalloc.start()
+    for piece in decoding.feed(bomb):
+        total_bytes += len(piece)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert total_bytes == 16_000_000
+    assert peak_bytes < 500_000
+
+
+@pytest.mark.parametrize("content_encoding", ["gzip", ""])
+def test_bomb_above_the_limit(content_encoding: str) -> None:
+    """Decoding stops at its limit, whatever is left."""
+    decoding = decoder_for(content_encoding, max_decoded_bytes=1_000_000)
+    assert decoding is not None
+    total_bytes = sum(map(len, decoding.feed(gzip.compress(b"a" * 16_000_000))))
+
+    assert decoding.broken
+    assert total_bytes <= 1_000_000
+
+
+def test_flood_of_members() -> None:
+    """
+    A chunk of many short members is not copied for each of them.
+
+    That would be 800 GB here: minutes, where once through is a second.
+    """
+    chunk = gzip.compress(b"") * 200_000
+    started = time.monotonic()
+
+    assert list(decoder("gzip").feed(chunk)) == []
+    assert time.monotonic() - started < 60
