@@ -72,7 +72,7 @@ def policy(port: int, **changes: object) -> dict[str, Any]:
         "models": {
             "gpt-4o": {"provider": "openai", "max_output_tokens": 16384},
             "gpt-4o-mini": {"provider": "openai", "max_output_tokens": 16384},
-            "claude-sonnet-4-5": {"provider": "anthropic", "max_output_tokens": 64000},
+            "claude-sonnet-5": {"provider": "anthropic", "max_output_tokens": 64000},
         },
         "tenants": {
             "acme": {"keys": [{"id": "ci", "sha256": sha256(KEY)}], "quotas": quotas},

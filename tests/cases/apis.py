@@ -45,6 +45,7 @@ class Api(Protocol):
     name: str
     path: str
     model: str
+    asks_usage: bool  # a stream has usage only if it was asked for
 
     def request(
         self, *, stream: bool = True, asked: bool = True, **members: object
@@ -100,6 +101,7 @@ class OpenAI:
     name = "openai"
     path = "/v1/chat/completions"
     model = "gpt-4o"
+    asks_usage = True
 
     def request(
         self, *, stream: bool = True, asked: bool = True, **members: object
@@ -189,7 +191,8 @@ class Anthropic:
 
     name = "anthropic"
     path = "/v1/messages"
-    model = "claude-sonnet-4-5"
+    model = "claude-sonnet-5"
+    asks_usage = False
 
     def request(
         self, *, stream: bool = True, asked: bool = True, **members: object
@@ -211,7 +214,7 @@ class Anthropic:
             "id": "msg_1",
             "type": "message",
             "role": "assistant",
-            "model": "claude-sonnet-4-5-20250929",
+            "model": "claude-sonnet-5-20250929",
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
@@ -262,7 +265,7 @@ class Anthropic:
                 "id": "msg_1",
                 "type": "message",
                 "role": "assistant",
-                "model": "claude-sonnet-4-5-20250929",
+                "model": "claude-sonnet-5-20250929",
                 "content": [{"type": "text", "text": text}],
                 "stop_reason": "end_turn",
                 "stop_sequence": None,

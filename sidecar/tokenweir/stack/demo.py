@@ -11,7 +11,7 @@ from importlib.resources import files
 
 DEMO_KEY = "sk-tokenweir-demo"
 OPENAI_MODEL = "gpt-4o-mini"
-ANTHROPIC_MODEL = "claude-sonnet-4-5"
+ANTHROPIC_MODEL = "claude-sonnet-5"
 
 _MOCK_IN_FILE = "127.0.0.1:8000"
 
