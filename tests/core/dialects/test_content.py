@@ -1,0 +1,71 @@
+"""What is collected of a message: text as text, all else as media."""
+
+from __future__ import annotations
+
+import base64
+
+from tokenweir.core.dialects.base import Media, MediaKind, Message
+from tokenweir.core.dialects.content import Content, json_of
+
+ABC = base64.b64encode(b"abc").decode()
+
+
+def test_message() -> None:
+    """A message has what was added, in its order."""
+    content = Content()
+    content.add_text("a")
+    content.add_text("")
+    content.add_json({"b": [1, "é"]})
+    content.add_json('{"as": "text"}')
+    content.add_json(None)
+    content.add_url("https://example.org/x.png", MediaKind.IMAGE, "low")
+    content.add_url(f"data:image/png;base64,{ABC}", MediaKind.IMAGE, {"no": "string"})
+    content.add_encoded(ABC, MediaKind.AUDIO)
+    content.add_encoded(f"data:audio/wav;base64,{ABC}", MediaKind.AUDIO)
+
+    assert content.message("user", "bob") == Message(
+        "user",
+        ("a", '{"b":[1,"é"]}', '{"as": "text"}'),
+        "bob",
+        (
+            Media(MediaKind.IMAGE, detail="low"),
+            Media(MediaKind.IMAGE, b"abc", 3),
+            Media(MediaKind.AUDIO, b"abc", 3),
+            Media(MediaKind.AUDIO, b"abc", 3),
+        ),
+    )
+
+
+def test_unknown_part() -> None:
+    """All strings of an unknown part count; what is encoded is no text."""
+    content = Content()
+    content.add_unknown(
+        {
+            "type": "search_result",
+            "title": "a title",
+            "content": [{"type": "text", "text": "first"}, "second", 5, None, True],
+            "cache_control": {"type": "ephemeral"},
+            "id": "no text",
+            "page": {"url": "https://example.org", "encrypted_content": ABC},
+            "picture": f"data:image/png;base64,{ABC}",
+        }
+    )
+
+    assert content.texts == ["a title", "first", "second", "https://example.org"]
+    assert content.media == [Media(MediaKind.FILE, b"abc", 3)] * 2
+
+
+def test_unknown_part_that_is_deep() -> None:
+    """A deep part is walked without recursion."""
+    part: object = "x"
+    for _ in range(10_000):
+        part = [{"a": part}]
+    content = Content()
+    content.add_unknown(part)
+
+    assert content.texts == ["x"]
+
+
+def test_json() -> None:
+    """JSON is written without blanks, and not escaped where it need not be."""
+    assert json_of({"a": ["é", 1.5, None]}) == '{"a":["é",1.5,null]}'

@@ -1,0 +1,119 @@
+"""What is written down about a response is bounded and safe to show."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokenweir.core.dialects.base import ResponseFacts
+from tokenweir.core.dialects.facts import (
+    MAX_RETAINED_BYTES,
+    add_texts,
+    figure,
+    name_error,
+    name_model,
+)
+
+
+def test_texts() -> None:
+    """Strings with something in them are text; an event counts once."""
+    facts = ResponseFacts()
+    add_texts(facts, ["a", "", None, 5, ["x"], {"y": 1}, "é✅"])
+    add_texts(facts, ["b"])
+
+    assert facts.texts == ["a", "é✅", "b"]
+    assert facts.text_bytes == 1 + 5 + 1
+    assert facts.deltas == 2
+
+
+def test_text_after_a_report() -> None:
+    """No report covers what comes after it, and the answer goes on."""
+    facts = ResponseFacts(usage_final=True, finished=True)
+    add_texts(facts, ["", None])
+    unchanged = (facts.usage_final, facts.finished, facts.deltas)
+    add_texts(facts, ["x"])
+
+    assert unchanged == (True, True, 0)
+    assert (facts.usage_final, facts.finished, facts.deltas) == (False, False, 1)
+
+
+@given(
+    st.lists(st.integers(1, 100_000), min_size=1, max_size=8), st.sampled_from("aé✅")
+)
+def test_retained_text_is_bounded(sizes: list[int], letter: str) -> None:
+    """What is kept is the beginning, up to the limit; all of it is measured."""
+    facts = ResponseFacts()
+    for size in sizes:
+        add_texts(facts, [letter * size])
+    whole = letter * sum(sizes)
+    kept = "".join(facts.texts)
+
+    assert facts.text_bytes == len(whole.encode())
+    assert whole.startswith(kept)
+    assert len(kept.encode()) <= MAX_RETAINED_BYTES
+    assert len(kept.encode()) >= min(facts.text_bytes, MAX_RETAINED_BYTES - 3)
+
+
+def test_half_surrogate_pairs() -> None:
+    """What no encoding holds is replaced, so that it can be counted."""
+    facts = ResponseFacts()
+    add_texts(facts, ["a\ud83d", "b"])
+
+    assert facts.texts == ["a?", "b"]
+    assert facts.text_bytes == 3
+
+
+@pytest.mark.parametrize("value", [0, 1, 12, 10**9])
+def test_figures(value: int) -> None:
+    """Integers from zero are figures."""
+    assert figure(value) == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, False, -1, -3, 1.5, 12.0, math.nan, math.inf, 1e400, 10**9 + 1, 10**30, "12", [], {}],
+)  # fmt: skip
+def test_no_figures(value: object) -> None:
+    """What is no number of tokens is unknown."""
+    assert figure(value) is None
+
+
+@pytest.mark.parametrize("name", ["gpt-4o-2024-08-06", "x" * 256])
+def test_model(name: str) -> None:
+    """The model is what the provider calls it."""
+    facts = ResponseFacts(model="before")
+    name_model(facts, name)
+
+    assert facts.model == name
+
+
+@pytest.mark.parametrize("name", [None, "", 5, ["x"], "x" * 257, "a\nb", "a\0"])
+def test_no_model(name: object) -> None:
+    """What can't be a label is not taken."""
+    facts = ResponseFacts(model="before")
+    name_model(facts, name)
+
+    assert facts.model == "before"
+
+
+@pytest.mark.parametrize(
+    ("names", "error"),
+    [
+        (("rate_limit_exceeded", "tokens"), "rate_limit_exceeded"),
+        ((None, "server_error"), "server_error"),
+        ((400, "BadRequestError"), "BadRequestError"),
+        (("No, sk-CANARY is wrong", "overloaded_error"), "overloaded_error"),
+        (("x" * 65,), "error"),
+        (("",), "error"),
+        ((), "error"),
+    ],
+)
+def test_error(names: tuple[object, ...], error: str) -> None:
+    """An error is a short word; prose, which may quote anything, is not kept."""
+    facts = ResponseFacts()
+    name_error(facts, *names)
+
+    assert facts.error == error

@@ -1,0 +1,167 @@
+"""Members of a request have the right type, or the client is told which has not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tokenweir.core.dialects import fields
+from tokenweir.core.errors import MalformedRequestError
+
+CANARY = "CANARY"
+
+
+def complaint(read: Callable[[], object]) -> MalformedRequestError:
+    """Return what *read* raises."""
+    with pytest.raises(MalformedRequestError) as caught:
+        read()
+    assert CANARY not in caught.value.message
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "name", ["gpt-4o", "a", "x" * 256, "org/model:7b@v1", "modèle 7", "模型"]
+)
+def test_model_names(name: str) -> None:
+    """A model may be called whatever can be seen."""
+    assert fields.model_name({"model": name}) == name
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        5,
+        True,
+        ["a"],
+        {"a": 1},
+        "",
+        " gpt-4o",
+        "gpt-4o ",
+        "gpt-4o\n",
+        "gpt-4o\0",
+        "gpt\u20284o",
+        "gpt\u00a04o",
+        "\ufeffgpt-4o",
+        "x" * 257,
+        "x" * 100_000,
+    ],
+)
+def test_no_model_names(value: object) -> None:
+    """What can't be a label is no model."""
+    assert complaint(lambda: fields.model_name({"model": value})).param == "model"
+    assert complaint(lambda: fields.model_name({})).param == "model"
+
+
+@pytest.mark.parametrize("value", [1, 2, 16_384, 10**9])
+def test_integers(value: int) -> None:
+    """Integers in range are what they are."""
+    assert fields.integer({"n": value}, "n") == value
+
+
+@pytest.mark.parametrize(
+    "value", [0, -1, True, False, 1.0, 1e400, "12", [], {}, 10**9 + 1, 10**30]
+)
+def test_no_integers(value: object) -> None:
+    """Booleans, fractions, strings and figures out of range are no integers."""
+    error = complaint(lambda: fields.integer({"n": value}, "n"))
+
+    assert error.param == "n"
+    assert error.message == "`n` must be an integer from 1 to 1000000000."
+
+
+def test_integer_above_its_own_limit() -> None:
+    """A member may have a limit of its own."""
+    assert fields.integer({"n": 128}, "n", 128) == 128
+    assert complaint(lambda: fields.integer({"n": 129}, "n", 128)).param == "n"
+
+
+@pytest.mark.parametrize("holder", [{}, {"x": None}])
+def test_absent(holder: dict[str, Any]) -> None:
+    """null is absent, and each type has its own nothing."""
+    assert fields.integer(holder, "x") is None
+    assert fields.flag(holder, "x") is False
+    assert fields.string(holder, "x") == ""
+    assert fields.user_id(holder, "x") == ""
+    assert fields.mapping(holder, "x") == {}
+    assert fields.array(holder, "x") == []
+    assert fields.objects(holder, "x") == []
+    assert fields.text_or_array(holder, "x", "y") == ""
+
+
+def test_present() -> None:
+    """What has the right type is taken as it is."""
+    assert fields.flag({"x": True}, "x") is True
+    assert fields.flag({"x": False}, "x") is False
+    assert fields.string({"x": "a"}, "x") == "a"
+    assert fields.user_id({"x": "u" * 1_024}, "x") == "u" * 1_024
+    assert fields.mapping({"x": {"a": 1}}, "x") == {"a": 1}
+    assert fields.array({"x": [1]}, "x") == [1]
+    assert fields.objects({"x": [{}, {"a": 1}]}, "x", "y") == [
+        ("y.x[0]", {}),
+        ("y.x[1]", {"a": 1}),
+    ]
+    assert fields.text_or_array({"x": "a"}, "x", "y") == "a"
+    assert fields.text_or_array({"x": [1]}, "x", "y") == [1]
+
+
+@pytest.mark.parametrize(
+    ("read", "wrong"),
+    [
+        (fields.flag, ["true", 1, 0, [], {}]),
+        (fields.string, [1, True, [CANARY], {CANARY: 1}]),
+        (fields.user_id, [1, "u" * 1_025]),
+        (fields.mapping, [CANARY, 1, [], True]),
+        (fields.array, [CANARY, 1, {}, True]),
+        (fields.objects, [CANARY, 1, {}]),
+        (fields.text_or_array, [1, {}, True]),
+    ],
+)
+def test_wrong_types(
+    read: Callable[[dict[str, Any], str, str], object], wrong: list[object]
+) -> None:
+    """The client is told the path of what has the wrong type, and not its value."""
+    for value in wrong:
+        error = complaint(lambda value=value: read({"x": value}, "x", "y[0]"))  # type: ignore[misc]
+
+        assert error.param == "y[0].x"
+        assert error.message.startswith("`y[0].x` must ")
+
+
+def test_wrong_item() -> None:
+    """The client is told which item of an array is no object."""
+    error = complaint(lambda: fields.objects({"x": [{}, CANARY]}, "x"))
+
+    assert error.param == "x[1]"
+
+
+def test_messages() -> None:
+    """Messages are objects with a role each."""
+    found = fields.messages({"messages": [{"role": "user"}, {"role": "x", "y": 1}]})
+
+    assert found == [
+        ("messages[0]", {"role": "user"}),
+        ("messages[1]", {"role": "x", "y": 1}),
+    ]
+    assert fields.messages({"messages": []}) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({}, "messages"),
+        ({"messages": None}, "messages"),
+        ({"messages": CANARY}, "messages"),
+        ({"messages": {}}, "messages"),
+        ({"messages": [CANARY]}, "messages[0]"),
+        ({"messages": [None]}, "messages[0]"),
+        ({"messages": [{}]}, "messages[0].role"),
+        ({"messages": [{"role": "user"}, {"role": ""}]}, "messages[1].role"),
+        ({"messages": [{"role": 5}]}, "messages[0].role"),
+    ],
+)
+def test_no_messages(body: dict[str, Any], param: str) -> None:
+    """A request without messages, or with one that has no role, is none."""
+    assert complaint(lambda: fields.messages(body)).param == param
