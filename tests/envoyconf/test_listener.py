@@ -262,6 +262,13 @@ async def test_head_has_a_length_and_no_body(gate: Gateway) -> None:
 # === the listener ===============================================================
 
 
+async def test_nothing_is_deprecated(gate: Gateway) -> None:
+    """Envoy has nothing to say against the configuration."""
+    said = [line for line in gate.envoy.log().splitlines() if "][info][" not in line]
+
+    assert said == []
+
+
 async def test_a_port_has_one_envoy(gate: Gateway) -> None:
     """A second Envoy on the same port does not start, instead of taking half of it."""
     settings = EnvoySettings(listen_port=gate.port, processor_sockets=("/nowhere",))

@@ -48,10 +48,13 @@ def problem_of(bootstrap: Mapping[str, object]) -> str | None:
             timeout=VALIDATION_TIMEOUT_SECONDS,
             check=False,
         )
-    return None if done.returncode == 0 else _first_error(done.stderr)
+    return None if done.returncode == 0 else _reason_in(done.stderr)
 
 
-def _first_error(log: str) -> str:
-    # Envoy logs a line of its own format for each step; the reason comes last but one.
-    errors = [line for line in log.splitlines() if "[critical]" in line]
-    return (errors or log.splitlines()[-1:] or ["no reason given"])[0]
+def _reason_in(log: str) -> str:
+    # … error initializing configuration '/tmp/…': (the whole message, printed)
+    # : Proto constraint validation failed (…)
+    _, _, rest = log.partition("error initializing configuration '")
+    text = rest.partition("': ")[2].split("\n[", 1)[0].strip()
+    lines = text.splitlines() or log.splitlines()[-1:] or ["no reason was given"]
+    return lines[-1].removeprefix(": ")

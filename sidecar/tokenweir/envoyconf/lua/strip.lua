@@ -1,59 +1,115 @@
 -- Takes the usage-only event out of a chat completions stream that it was asked for
--- by the governor and not by the app: `"choices": []` together with `"usage": {…}`.
+-- by the governor and not by the app: `"usage": {…}` without any choice beside it.
 --
--- Asked by dynamic metadata: tokenweir.strip_usage. Everything else passes at once,
--- byte for byte; no processor is involved, so none that dies can let the event through.
+-- Asked by dynamic metadata: tokenweir.strip_usage. Everything else passes byte for
+-- byte, and at once but for the event under way, which waits for its end. No processor
+-- is involved, so none that dies can let the event through.
+--
+-- Lines end as the standard has it: LF, CRLF or CR. A chunk may end between CR and LF;
+-- the LF then shares the fate of the event that its CR has ended.
+-- https://html.spec.whatwg.org/multipage/server-sent-events.html
+--
 -- WARNING: this filter must be the first in the list. setBytes() also writes
 -- content-length into the response headers, so a filter between this one and the client
 -- that still holds the headers would send that length.
 
 local MAX = 16384  -- bytes: a longer unfinished event is no usage event, let it go
+local LF, CR, COLON = 10, 13, 58
 
+-- Text that a model wrote can't be taken for it: inside of it, quotes are escaped.
 local function usage_only(event)
-  return event:find('"choices"%s*:%s*%[%s*%]') and event:find('"usage"%s*:%s*{')
+  if not event:find('"usage"', 1, true) then return false end
+  event = event:gsub("[\r\n]+data: ?", "")  -- data may be spread over lines
+  return event:find('"usage"%s*:%s*{')
+    and not event:find('"choices"%s*:%s*%[%s*[^%s%]]')
+    and not event:find('"error"%s*:%s*[{"]')
 end
 
-local function ended(text)  -- at the end of an event?
+local function ended(text)  -- at the end of an event, whose lines end with LF?
   local a, b, c = text:byte(-3, -1)
-  return c == 10 and (b == 10 or b == 13 and a == 10)
+  return c == LF and (b == LF or b == CR and a == LF)
 end
 
--- Encoded bodies can't be read; the request went out without accept-encoding.
-local function is_readable_stream(headers)
+-- Encoded bodies can't be read; the request went out without accept-encoding. What has
+-- a length is no stream, unless it says so; other labels are often wrong.
+local function may_be_stream(headers)
+  if headers:get("content-encoding") then return false end
   local kind = (headers:get("content-type") or ""):lower()
-  return kind:find("^text/event%-stream") and not headers:get("content-encoding")
+  return kind:find("^text/event%-stream") or not headers:get("content-length")
+end
+
+-- Returns a function that takes the next chunk and returns what of it, and of what was
+-- held, is to go on; and one that returns what is still held at the end.
+local function stripper()
+  local held = ""          -- of the event under way: what waits for its end
+  local passing = false    -- the event's beginning is out, so the rest goes too
+  local commenting = false -- the same for a comment before it, which ends with its line
+  local lines = 0          -- of the event, whole ones
+  local blank = true       -- nothing stands on this line so far
+  local after_cr, dropped = false, false  -- the last byte; the last event
+
+  local function idle()
+    return held == "" and blank and lines == 0 and not (passing or after_cr)
+  end
+
+  -- Take *text*, up to the end of a line or of the chunk.
+  local function take(text, empty)
+    if passing or commenting then return text end
+    held = held .. text
+    if lines == 0 and held:byte(1) == COLON then  -- a keep-alive: it must not wait
+      text, held, commenting = held, "", true
+      return text
+    end
+    if not empty then return "" end
+    dropped = usage_only(held)
+    text, held = dropped and "" or held, ""
+    return text
+  end
+
+  local function feed(data)
+    if data == "" then return data end
+    if idle() and ended(data) and not data:find('"usage"%s*:%s*[^n%s]') then return data end
+    local out, at = {}, 1
+    if after_cr and data:byte(1) == LF then
+      at = 2
+      if held ~= "" then held = held .. "\n" elseif not dropped then out[1] = "\n" end
+    end
+    while at <= #data do
+      dropped = false
+      local first = data:find("[\r\n]", at)
+      local last = first or #data
+      if first and data:byte(first) == CR and data:byte(first + 1) == LF then last = first + 1 end
+      local empty = blank and first == at
+      out[#out + 1] = take(data:sub(at, last), empty)
+      blank = first ~= nil
+      if empty then lines, passing = 0, false elseif first and not commenting then lines = lines + 1 end
+      commenting = commenting and not first
+      at = last + 1
+    end
+    after_cr = data:byte(-1) == CR
+    if #held > MAX or held:find("^data: *%[DONE") then
+      out[#out + 1], held, passing = held, "", true
+    end
+    return table.concat(out)
+  end
+
+  return feed, function() return usage_only(held) and "" or held end
 end
 
 function envoy_on_response(handle)
   local asked = handle:streamInfo():dynamicMetadata():get("tokenweir")
   if not (asked and asked.strip_usage) then return end
   local headers = handle:headers()
-  if not is_readable_stream(headers) then return end
+  if not may_be_stream(headers) then return end
   headers:remove("content-length")
-  local tail, sent = "", 0  -- the unfinished event, and how many of its bytes are out
+  local feed, rest = stripper()
   local out, last = "", nil
   for chunk in handle:bodyChunks() do
     local data = chunk:getBytes(0, chunk:length())
-    if tail ~= "" or not ended(data) or data:find("%[%s*%]") then
-      local text = tail .. data
-      local open = text:match("^.*\n\r?\n()") or 1  -- where the unfinished event begins
-      local begun = sent > 0  -- an event whose head is out can't be taken back
-      local whole = text:sub(1, open - 1):gsub(".-\n\r?\n", function(event)
-        if begun then begun = false elseif usage_only(event) then return "" end
-      end)
-      out = whole:sub(sent + 1)
-      if open > 1 then sent = 0 end
-      tail = text:sub(open)
-      -- Not held back: the end of the stream, what is too long, line ends of CR alone.
-      if sent > 0 or #tail > MAX or tail:find("^data: ?%[DONE") or tail:find("\r[^\n]") then
-        out = out .. tail:sub(sent + 1)
-        tail = tail:sub(-3)  -- enough to see the end of the event
-        sent = #tail
-      end
-      if out ~= data then chunk:setBytes(out) end
-      last = chunk
-    end
+    if not last and data:find("^%s*[{%[<]") then return end  -- no stream at all
+    out, last = feed(data), chunk
+    if out ~= data then chunk:setBytes(out) end
   end
   -- The last buffer can still be written to, unless trailers came after it.
-  if #tail > sent and not handle:trailers() then last:setBytes(out .. tail:sub(sent + 1)) end
+  if rest() ~= "" and not handle:trailers() then last:setBytes(out .. rest()) end
 end

@@ -1,0 +1,140 @@
+"""`tokenweir render`: Envoy's configuration for a policy."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import os
+import pathlib
+import sys
+
+from tokenweir.cli import EXIT_FINE, EXIT_PROBLEMS, EXIT_USAGE, Subparsers
+from tokenweir.envoyconf.settings import EnvoySettings
+
+_DESCRIPTION = """\
+Print the configuration with which Envoy serves a policy.
+
+It holds no secret: credentials go to Envoy with each request, from the processor.
+It changes with the providers, timeout classes, retries and the body limit of the
+policy, so render it again when one of them has changed.
+"""
+
+_DEFAULTS = EnvoySettings()
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the subcommand."""
+    parser = subparsers.add_parser(
+        "render",
+        help="print Envoy's configuration for a policy",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("policy", type=pathlib.Path, metavar="POLICY")
+    parser.add_argument(
+        "--listen",
+        type=_address,
+        default=(_DEFAULTS.listen_host, _DEFAULTS.listen_port),
+        metavar="HOST:PORT",
+        help="where apps connect to (default: 127.0.0.1:4000)",
+    )
+    parser.add_argument(
+        "--processor-socket",
+        nargs="+",
+        action="extend",
+        metavar="PATH",
+        help="unix sockets of `tokenweir serve`, one for each worker "
+        f"(default: {_DEFAULTS.processor_sockets[0]})",
+    )
+    parser.add_argument(
+        "--admin-socket", metavar="PATH", help="unix socket of Envoy's admin interface"
+    )
+    parser.add_argument(
+        "--access-log",
+        default=_DEFAULTS.access_log_path,
+        metavar="FILE",
+        help="gets a JSON line for each request (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--ca-file",
+        default=_DEFAULTS.ca_file,
+        metavar="FILE",
+        help="the system's authorities, as Envoy finds them (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--out", type=pathlib.Path, metavar="FILE", help="write to FILE, not to stdout"
+    )
+    parser.add_argument(
+        "--validate",
+        action="store_true",
+        help="ask the Envoy that is installed here whether it would start with it",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Render, then validate, then write."""
+    from tokenweir.config.load import load_policy  # noqa: PLC0415 -- slow
+    from tokenweir.envoyconf.bootstrap import render, to_yaml  # noqa: PLC0415 -- slow
+
+    try:
+        settings = _settings(args)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return EXIT_USAGE
+    # Envoy gets no secret of the policy, so they need not be at hand.
+    policy = load_policy(args.policy, os.environ, credentials=False)
+    bootstrap = render(policy, settings)
+    if args.validate and (problem := _problem_of(bootstrap)):
+        print(problem, file=sys.stderr)
+        return EXIT_PROBLEMS
+    return _write(to_yaml(bootstrap), args.out)
+
+
+def _settings(args: argparse.Namespace) -> EnvoySettings:
+    host, port = args.listen
+    return EnvoySettings(
+        listen_host=host,
+        listen_port=port,
+        processor_sockets=tuple(args.processor_socket or _DEFAULTS.processor_sockets),
+        admin_socket=args.admin_socket,
+        access_log_path=args.access_log,
+        ca_file=args.ca_file,
+    )
+
+
+def _problem_of(bootstrap: dict[str, object]) -> str | None:
+    from tokenweir.envoyconf.validate import (  # noqa: PLC0415 -- needs Envoy
+        EnvoyMissingError,
+        problem_of,
+    )
+
+    try:
+        return problem_of(bootstrap)
+    except EnvoyMissingError as error:
+        return str(error)
+
+
+def _write(text: str, file: pathlib.Path | None) -> int:
+    if file is None:
+        print(text, end="")
+        return EXIT_FINE
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        print(f"{file}: {error.strerror}", file=sys.stderr)
+        return EXIT_USAGE
+    return EXIT_FINE
+
+
+def _address(text: str) -> tuple[str, int]:
+    """Read HOST:PORT; Envoy listens on addresses, not on names."""
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        raise argparse.ArgumentTypeError("HOST must be an IP address") from None
+    if not port.isdecimal() or int(port) > 65_535:
+        raise argparse.ArgumentTypeError("PORT must be a TCP port")
+    return host, int(port)
