@@ -16,7 +16,7 @@ from tokenweir.ledger.store import Snapshot
 CLASSES = tuple(TokenUsage.__dataclass_fields__)
 
 
-class _Silent:
+class Silent:
     """Hears of ledger events, and says nothing."""
 
     def ledger_call(self, verb: str, seconds: float, *, failed: bool) -> None:
@@ -42,7 +42,7 @@ class LedgerView:
     @contextlib.asynccontextmanager
     async def connect(cls, url: str) -> AsyncIterator[Self]:
         """Read the ledger at *url*."""
-        store = RedisStore(url, _Silent(), deadline_seconds=10.0)
+        store = RedisStore(url, Silent(), deadline_seconds=10.0)
         try:
             yield cls(store)
         finally:

@@ -1,0 +1,143 @@
+"""The users of deploy/redis can do their work, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+from redis.exceptions import NoPermissionError
+
+from tests.ledger_view import LedgerView, Silent
+from tests.servers import REDIS_SERVER, Server, start_redis, start_valkey
+from tokenweir.core.hold import (
+    Amounts,
+    Granted,
+    Hold,
+    Limit,
+    Outcome,
+    Part,
+    Settlement,
+    Subject,
+)
+from tokenweir.core.partition import tag_of
+from tokenweir.core.policy import Axis
+from tokenweir.core.usage import Source, TokenUsage
+from tokenweir.ledger.redis import RedisStore
+from tokenweir.ledger.sweeper import Sweeper
+from tokenweir.ledger.tagged import TaggedLedger
+
+ACL = Path("deploy/redis/tokenweir.acl")
+LIMITS = (
+    Limit("acme.tokens", Axis.TOKENS, "tenant=acme", 1_000, 1_000),
+    Limit("acme.slots", Axis.CONCURRENCY, "tenant=acme", 0, 4),
+)
+
+
+@pytest.fixture(params=["valkey", "redis"])
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    """A server of each kind."""
+    if request.param == "redis" and not REDIS_SERVER.exists():
+        pytest.skip(f"{REDIS_SERVER} is not installed")
+    start = start_valkey if request.param == "valkey" else start_redis
+    started = start(tmp_path)
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def admin(server: Server) -> Iterator[redis.Redis]:
+    """A connection that may do everything, to a server with both users."""
+    with redis.Redis.from_url(server.url) as client:
+        for line in ACL.read_text().splitlines():
+            execute(client, "ACL", "SETUSER", *line.split()[1:])
+        yield client
+
+
+def execute(client: redis.Redis, *command: str) -> object:
+    """Send one command as it is."""
+    answer: object = client.execute_command(*command)  # type: ignore[no-untyped-call]
+    return answer
+
+
+def url_of(server: Server, user: str) -> str:
+    """Return the URL of one of the two users."""
+    password = f"CHANGE-ME-{user.upper()}"
+    return server.url.replace("unix://", f"unix://tokenweir-{user}:{password}@")
+
+
+def hold(name: str) -> Hold:
+    """Return a hold of 100 tokens."""
+    subject = Subject("acme", "ci", "", "chat_completions", "gpt-4o", "openai")
+    part = Part(tag_of("acme"), LIMITS)
+    return Hold(f"0-0-{name}", (part,), Amounts(1, 40, 60), subject)
+
+
+async def work(store: RedisStore) -> None:
+    """Do all that a processor does."""
+    ledger = TaggedLedger(store)
+    await ledger.ping()
+    for name in ("settled", "cancelled", "expired"):
+        assert isinstance(await ledger.reserve(hold(name)), Granted)
+    await ledger.extend(hold("settled"), 70)
+    settlement = Settlement(
+        TokenUsage(40, output_tokens=50), Source.REPORTED, Outcome.COMPLETED
+    )
+    await ledger.settle(hold("settled"), settlement)
+    await ledger.cancel(hold("cancelled"))
+    assert await Sweeper(store, Silent()).sweep_once() is not None
+
+
+@pytest.mark.usefixtures("admin")
+async def test_sidecar_can_do_its_work(server: Server) -> None:
+    """Every verb, the sweep and the reaper run under the least rights."""
+    store = RedisStore(url_of(server, "sidecar"), Silent(), hold_ms=1)
+    try:
+        await work(store)
+    finally:
+        await store.close()
+
+
+async def test_reader_sees_what_sidecars_wrote(
+    server: Server, admin: redis.Redis
+) -> None:
+    """The reader sees records and rollups, and can't write any."""
+    store = RedisStore(url_of(server, "sidecar"), Silent())
+    await work(store)
+    await store.close()
+    async with LedgerView.connect(url_of(server, "reader")) as view:
+        assert await view.total() == (40, 50)
+        assert (await view.rolled_up())["exchanges"] == 1
+
+    with (
+        redis.Redis.from_url(url_of(server, "reader")) as reader,
+        pytest.raises(NoPermissionError),
+    ):
+        reader.set("{tw:000}:e", 1)
+    assert admin.exists("{tw:000}:e") == 0
+
+
+@pytest.mark.usefixtures("admin")
+@pytest.mark.parametrize("user", ["sidecar", "reader"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("GET", "another-app"),
+        ("SET", "another-app", "1"),
+        ("HGETALL", "tw:000"),
+        ("FLUSHALL",),
+        ("CONFIG", "GET", "*"),
+        ("ACL", "LIST"),
+        ("KEYS", "*"),
+        ("EVAL", "return redis.call('GET', 'another-app')", "0"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_nothing_else_is_theirs(
+    server: Server, user: str, command: tuple[str, ...]
+) -> None:
+    """Other keys, configuration, users and flushing are out of reach."""
+    refusal = pytest.raises(redis.ResponseError, match=r"(?i)permission|access|acl")
+    with redis.Redis.from_url(url_of(server, user)) as client, refusal:
+        execute(client, *command)
