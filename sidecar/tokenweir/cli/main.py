@@ -69,11 +69,5 @@ def _parser() -> argparse.ArgumentParser:
         title="commands", metavar="COMMAND", dest="command", required=True
     )
     for name in SUBCOMMANDS:
-        try:
-            module = importlib.import_module(f"tokenweir.cli.{name}")
-        except ModuleNotFoundError as error:
-            if error.name != f"tokenweir.cli.{name}":
-                raise
-        else:
-            module.add_parser(subparsers)
+        importlib.import_module(f"tokenweir.cli.{name}").add_parser(subparsers)
     return parser
