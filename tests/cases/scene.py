@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+import yaml
 from redis.asyncio import Redis
 
 from tests.cases.connection import Answer, Headers, call, request
@@ -42,12 +43,23 @@ class Scene:
     async def open(
         cls, *, options: Mapping[str, Any] | None = None, **changes: Any
     ) -> AsyncIterator[Self]:
-        """Start it: *options* are of `Pod.start`, *changes* of `policy`."""
-        async with (
-            ScriptedUpstream() as upstream,
-            Pod.start(policy(upstream.port, **changes), **(options or {})) as pod,
-        ):
-            yield cls(pod, upstream)
+        """
+        Start it: *options* are of `Pod.start`, *changes* of `policy`.
+
+        ``quotas`` are tenant acme's, ``shared_quotas`` those of all tenants.
+        """
+        shared = changes.pop("shared_quotas", [])
+        async with ScriptedUpstream() as upstream:
+            content = policy(upstream.port, **changes) | {"quotas": shared}
+            async with Pod.start(content, **(options or {})) as pod:
+                yield cls(pod, upstream)
+
+    @contextlib.asynccontextmanager
+    async def another_pod(self) -> AsyncIterator[Pod]:
+        """Start a second pod under the same policy, on the same ledger."""
+        content = yaml.safe_load(self.pod.policy_path.read_text())
+        async with Pod.start(content, server=self.pod.server) as pod:
+            yield pod
 
     async def clear(self) -> Self:
         """Forget everything: an empty ledger, no script, no request seen."""
