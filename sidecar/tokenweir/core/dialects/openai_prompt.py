@@ -49,15 +49,16 @@ def _message(item: Members, path: str) -> Message:
     # Servers that take reasoning back have either name for it.
     content.add_json(item.get("reasoning_content") or item.get("reasoning"))
     for where, call in fields.objects(item, "tool_calls", path):
-        _add_call(content, fields.mapping(call, "function", where), where)
-        _add_call(content, fields.mapping(call, "custom", where), where)
-    _add_call(content, fields.mapping(item, "function_call", path), path)
+        _add_call(content, call, "function", where)
+        _add_call(content, call, "custom", where)
+    _add_call(content, item, "function_call", path)
     name = fields.string(item, "name", path)
     return content.message(item["role"], name or None)
 
 
-def _add_call(content: Content, call: Members, path: str) -> None:
-    content.add_text(fields.string(call, "name", path))
+def _add_call(content: Content, holder: Members, kind: str, path: str) -> None:
+    call = fields.mapping(holder, kind, path)
+    content.add_text(fields.string(call, "name", f"{path}.{kind}"))
     content.add_json(call.get("arguments"))
     content.add_json(call.get("input"))
 
@@ -81,11 +82,11 @@ def _add_part(content: Content, part: Members, path: str) -> None:
         case "image_url" | "input_image" | "audio_url" | "video_url" as kind:
             _add_url(content, part, kind, path)
         case "input_audio":
-            audio = fields.mapping(part, "input_audio", path)
-            content.add_encoded(fields.string(audio, "data", path), MediaKind.AUDIO)
+            data = _inner_string(part, "input_audio", "data", path)
+            content.add_encoded(data, MediaKind.AUDIO)
         case "file":
-            file = fields.mapping(part, "file", path)
-            content.add_encoded(fields.string(file, "file_data", path), MediaKind.FILE)
+            data = _inner_string(part, "file", "file_data", path)
+            content.add_encoded(data, MediaKind.FILE)
         case _:
             content.add_unknown(part)
 
@@ -95,9 +96,13 @@ def _add_url(content: Content, part: Members, kind: str, path: str) -> None:
     if isinstance(part.get(name), str):
         content.add_url(part[name], media_kind, part.get("detail"))
         return
-    holder = fields.mapping(part, name, path)
-    url = fields.string(holder, "url", f"{path}.{name}")
-    content.add_url(url, media_kind, holder.get("detail"))
+    url = _inner_string(part, name, "url", path)
+    content.add_url(url, media_kind, (part.get(name) or {}).get("detail"))
+
+
+def _inner_string(part: Members, outer: str, name: str, path: str) -> str:
+    holder = fields.mapping(part, outer, path)
+    return fields.string(holder, name, f"{path}.{outer}")
 
 
 def _definitions(body: Members) -> Iterator[_Placed]:

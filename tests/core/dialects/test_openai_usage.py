@@ -1,0 +1,256 @@
+"""OpenAI's figures become classes that do not overlap, whoever imitates them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokenweir.core.dialects.base import ResponseFacts
+from tokenweir.core.dialects.openai_usage import read_usage
+from tokenweir.core.usage import TokenUsage
+
+
+def facts_of(*reports: object) -> ResponseFacts:
+    """Return what is known after *reports*."""
+    facts = ResponseFacts()
+    for report in reports:
+        read_usage(report, facts)
+    return facts
+
+
+def usage_of(*reports: object) -> TokenUsage:
+    """Return the usage after *reports*, which there must be."""
+    usage = facts_of(*reports).usage
+    assert usage is not None
+    return usage
+
+
+def report(
+    prompt: Any, completion: Any, total: Any = None, **others: Any
+) -> dict[str, Any]:
+    """Return a usage object."""
+    sums = {"prompt_tokens": prompt, "completion_tokens": completion}
+    return sums | {"total_tokens": total} | others
+
+
+def test_plain() -> None:
+    """The two sums are input and output, and the report is final."""
+    facts = facts_of(report(11, 7, 18))
+
+    assert facts.usage == TokenUsage(input_tokens=11, output_tokens=7)
+    assert facts.usage_final
+
+
+@pytest.mark.parametrize(
+    "value", [None, [], "usage", 5, {}, {"prompt_tokens": None}, {"total_tokens": 18}]
+)
+def test_nothing_said(value: object) -> None:
+    """null, an empty object, and a total alone are no report."""
+    assert facts_of(value).usage is None
+    assert usage_of(report(11, 7), value) == TokenUsage(11, output_tokens=7)
+
+
+def test_running_totals() -> None:
+    """Totals that come with every event replace each other (T14)."""
+    reports = [report(6_179, k, 6_179 + k) for k in range(1, 223)]
+
+    assert usage_of(*reports) == TokenUsage(input_tokens=6_179, output_tokens=222)
+
+
+def test_zero_and_null_erase_nothing() -> None:
+    """What is known stays if a later report has nothing or zero in its place."""
+    details = {"prompt_tokens_details": {"cached_tokens": 4, "audio_tokens": 2}}
+    outputs = {"completion_tokens_details": {"reasoning_tokens": 3, "audio_tokens": 1}}
+    whole = report(11, 7, 18, **details, **outputs)
+    expected = TokenUsage(
+        input_tokens=5,
+        cached_input_tokens=4,
+        audio_input_tokens=2,
+        output_tokens=3,
+        reasoning_tokens=3,
+        audio_output_tokens=1,
+    )
+
+    assert usage_of(whole) == expected
+    for later in (
+        report(0, 0, 0),
+        report(None, None),
+        report(11, 7, 18),
+        report(11, 0),
+        report(None, 7),
+        whole | {"prompt_tokens_details": {"cached_tokens": 0}},
+        whole | {"completion_tokens_details": None},
+    ):
+        assert usage_of(whole, later) == expected
+
+
+def test_zero_is_zero() -> None:
+    """A report of no tokens at all is a report (L20)."""
+    facts = facts_of(report(0, 0, 0))
+
+    assert facts.usage == TokenUsage()
+    assert facts.usage_final
+
+
+@pytest.mark.parametrize(
+    "value", ["12", True, -3, 1e400, math.nan, None, [1], 1.5, 10**12]
+)
+def test_no_figures(value: object) -> None:
+    """What is no number of tokens is unknown; the other side may be known (S07)."""
+    assert facts_of(report(value, value, value)).usage is None
+
+    begun = facts_of(report(11, value, value))
+    assert begun.usage == TokenUsage(input_tokens=11)
+    assert not begun.usage_final
+
+    ended = facts_of(report(value, 7, value))
+    assert ended.usage == TokenUsage(output_tokens=7)
+    assert not ended.usage_final
+
+
+def test_final_once_both_sides_are_known() -> None:
+    """The sides may come one after the other."""
+    facts = facts_of(report(11, None), report(None, 7))
+
+    assert facts.usage == TokenUsage(input_tokens=11, output_tokens=7)
+    assert facts.usage_final
+
+
+@pytest.mark.parametrize(
+    ("cached", "fresh", "read"), [(1_920, 86, 1_920), (0, 2_006, 0), (9_999, 0, 2_006)]
+)
+def test_cached_is_a_part_of_the_prompt(cached: int, fresh: int, read: int) -> None:
+    """Cached input is a part of the prompt, and never more than it (B03)."""
+    usage = usage_of(
+        report(2_006, 300, prompt_tokens_details={"cached_tokens": cached})
+    )
+
+    assert usage.input_tokens == fresh
+    assert usage.cached_input_tokens == read
+    assert usage.total_input_tokens == 2_006
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"prompt_cache_hit_tokens": 4, "prompt_cache_miss_tokens": 7},
+        {"cache_read_input_tokens": 4},
+        {"input_tokens_details": {"cached_tokens": 4}},
+        {"prompt_tokens_details": {"cache_read_input_tokens": 4}},
+    ],
+)
+def test_other_names_of_cached_input(others: dict[str, Any]) -> None:
+    """Imitators have names of their own for what their cache held."""
+    assert usage_of(report(11, 7, 18, **others)) == TokenUsage(
+        input_tokens=7, cached_input_tokens=4, output_tokens=7
+    )
+
+
+@pytest.mark.parametrize("name", ["cache_write_tokens", "cache_creation_input_tokens"])
+@pytest.mark.parametrize("nested", [True, False])
+def test_writing_to_a_cache(name: str, nested: bool) -> None:
+    """Input that is written to a cache is a part of the prompt, too."""
+    written = {"prompt_tokens_details": {name: 5}} if nested else {name: 5}
+
+    assert usage_of(report(30, 15, **written)) == TokenUsage(
+        input_tokens=25, cache_write_tokens=5, output_tokens=15
+    )
+
+
+def test_names_of_the_newer_api() -> None:
+    """The sums may be called as in the newer API."""
+    later = {"input_tokens": 11, "output_tokens": 7}
+
+    assert usage_of(later) == TokenUsage(input_tokens=11, output_tokens=7)
+
+
+@pytest.mark.parametrize(
+    ("value", "output", "reasoning"),
+    [
+        # Reasoning is left out of the sum, not of the total.
+        (report(20, 151, 553, completion_tokens_details={"reasoning_tokens": 382}), 533, 382),
+        (report(20, 533, 553, completion_tokens_details={"reasoning_tokens": 382}), 533, 382),
+        (
+            report(5, 29, completion_tokens_details={"text_tokens": 29, "reasoning_tokens": 19}),
+            29,
+            19,
+        ),
+        # No sum is smaller than its part.
+        (report(20, 151, completion_tokens_details={"reasoning_tokens": 382}), 382, 382),
+        # A total that is too small says nothing.
+        (report(20, 151, 20), 151, 0),
+        (report(20, 151, 3), 151, 0),
+        (report(20, None, 553), 533, 0),
+        (report(20, 0, 553), 533, 0),
+    ],
+)  # fmt: skip
+def test_output_agrees_with_the_total(
+    value: dict[str, Any], output: int, reasoning: int
+) -> None:
+    """Output is what the total leaves for it, and reasoning is within it (B05)."""
+    usage = usage_of(value)
+
+    assert usage.total_output_tokens == output
+    assert usage.reasoning_tokens == reasoning
+    assert usage.total_input_tokens == value["prompt_tokens"]
+
+
+def test_total_of_the_prompt_alone() -> None:
+    """If the total is just the prompt, the output is not known to be nothing."""
+    facts = facts_of(report(20, None, 20))
+
+    assert facts.usage == TokenUsage(input_tokens=20)
+    assert not facts.usage_final
+
+
+def test_audio() -> None:
+    """Audio is told apart on both sides; text is what is left (B11)."""
+    usage = usage_of(
+        report(
+            22,
+            592,
+            prompt_tokens_details={"audio_tokens": 10, "text_tokens": 12},
+            completion_tokens_details={"audio_tokens": 482},
+        )
+    )
+
+    assert usage == TokenUsage(
+        input_tokens=12,
+        audio_input_tokens=10,
+        output_tokens=110,
+        audio_output_tokens=482,
+    )
+
+
+FIGURES = st.none() | st.integers(-2, 50) | st.sampled_from(["1", 1.5, True, math.inf])
+DETAILS = st.none() | st.dictionaries(
+    st.sampled_from(["cached_tokens", "audio_tokens", "reasoning_tokens", "cache_write_tokens"]),
+    FIGURES,
+)  # fmt: skip
+REPORTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "prompt_tokens": FIGURES,
+        "completion_tokens": FIGURES,
+        "total_tokens": FIGURES,
+        "prompt_tokens_details": DETAILS,
+        "completion_tokens_details": DETAILS,
+    },
+)
+
+
+@given(st.lists(REPORTS, max_size=4))
+def test_sums_hold(reports: list[dict[str, Any]]) -> None:
+    """However odd the reports: no class is negative, no side below its last sum."""
+    facts = facts_of(*reports)
+    if facts.usage is None:
+        return
+
+    assert all(tokens >= 0 for tokens in facts.usage.by_class().values())
+    prompts = [r.get("prompt_tokens") for r in reports]
+    seen = [p for p in prompts if type(p) is int and p > 0]
+    assert facts.usage.total_input_tokens == (seen[-1] if seen else 0)
