@@ -202,7 +202,7 @@ class RequestSide:
 
     def give_up_reserving(self, _: Event) -> Step:
         """Answer now; what becomes of the reserve is seen later."""
-        _, commands = self._reject(InternalFault(RETRY_MS))
+        _state, commands = self._reject(InternalFault(RETRY_MS))
         return State.ABANDONED, commands
 
     def give_back(self, _: Event) -> Step:
