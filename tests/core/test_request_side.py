@@ -571,6 +571,13 @@ def test_hold_has_all_labels() -> None:
     assert hold_of(exchange).subject.request_id == "r-1"
 
 
+def test_request_id_is_bounded() -> None:
+    """A client that chooses a long id does not fill the ledger with it."""
+    exchange = begun(head(headers=(("x-request-id", "r" * 10_000),)))
+
+    assert side_of(exchange).subject.request_id == "r" * 128
+
+
 def test_quotas() -> None:
     """Which quotas apply is known as soon as there is a plan."""
     exchange = begun(head())

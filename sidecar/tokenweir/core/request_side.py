@@ -45,6 +45,8 @@ from tokenweir.core.ticket import Ticket
 
 # What a caller is told to wait when nobody knows how long the trouble lasts.
 RETRY_MS = 1_000
+# The client may choose the request's id; it is kept with the hold and the record.
+MAX_ID_CHARS = 128
 # Flag of an exchange that was admitted without an answer from the ledger.
 LEDGER_OPEN = "ledger_open"
 
@@ -106,7 +108,7 @@ class RequestSide:
             )
         return replace(
             subject,
-            request_id=header_value(self.head.headers, "x-request-id"),
+            request_id=header_value(self.head.headers, "x-request-id")[:MAX_ID_CHARS],
             policy=self._policy.digest,
         )
 
