@@ -6,7 +6,6 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import (
     ProcessingRequest,
     ProcessingResponse,
 )
-from google.protobuf.message import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -221,14 +220,8 @@ def test_plain_answer_changes_nothing(phase: Phase) -> None:
     """An answer that says nothing has neither mutations nor metadata nor a mode."""
     answer = parsed(encode(Mutation(phase)))
 
-    assert answer == ProcessingResponse(**{phase: getattr(answer, phase)})
-    assert _set_fields(getattr(answer, phase)) <= {"response"}
-    assert not answer.HasField("mode_override")
-    assert not answer.HasField("dynamic_metadata")
-
-
-def _set_fields(message: Message) -> set[str]:
-    return {field.name for field, _ in message.ListFields()}
+    assert [field.name for field, _ in answer.ListFields()] == [phase]
+    assert getattr(answer, phase).ListFields() == []
 
 
 HEADER_PHASES = [

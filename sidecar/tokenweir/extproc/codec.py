@@ -11,15 +11,10 @@ from __future__ import annotations
 from envoy.config.core.v3.base_pb2 import HeaderValue, HeaderValueOption
 from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode
 from envoy.service.ext_proc.v3.external_processor_pb2 import (
-    BodyMutation,
-    BodyResponse,
-    CommonResponse,
     HeaderMutation,
-    HeadersResponse,
     ImmediateResponse,
     ProcessingRequest,
     ProcessingResponse,
-    TrailersResponse,
 )
 from envoy.type.v3.http_status_pb2 import HttpStatus
 
@@ -148,23 +143,21 @@ def _immediate(reply: LocalReply) -> ImmediateResponse:
 
 
 def _mutation(answer: Mutation) -> ProcessingResponse:
-    common = CommonResponse(
-        header_mutation=HeaderMutation(
-            set_headers=[_set(name, value) for name, value in answer.set_headers],
-            remove_headers=answer.remove_headers,
-        ),
-        clear_route_cache=answer.reroute,
-    )
+    response = ProcessingResponse()
+    part = getattr(response, answer.phase)
+    # Most answers change nothing, and there is one for each piece of a stream.
+    part.SetInParent()
+    if answer.set_headers or answer.remove_headers:
+        part.response.header_mutation.CopyFrom(
+            HeaderMutation(
+                set_headers=[_set(name, value) for name, value in answer.set_headers],
+                remove_headers=answer.remove_headers,
+            )
+        )
     if answer.body is not None:
-        common.body_mutation.CopyFrom(BodyMutation(body=answer.body))
-    match answer.phase:
-        case Phase.REQUEST_HEADERS | Phase.RESPONSE_HEADERS:
-            part = {answer.phase.value: HeadersResponse(response=common)}
-        case Phase.REQUEST_BODY | Phase.RESPONSE_BODY:
-            part = {answer.phase.value: BodyResponse(response=common)}
-        case Phase.REQUEST_TRAILERS | Phase.RESPONSE_TRAILERS:
-            part = {answer.phase.value: TrailersResponse()}
-    response = ProcessingResponse(**part)
+        part.response.body_mutation.body = answer.body
+    if answer.reroute:
+        part.response.clear_route_cache = True
     if answer.skip_body:
         response.mode_override.CopyFrom(_SKIP_BODY[answer.phase])
     return response

@@ -9,7 +9,6 @@ whoever ended it.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -29,7 +28,7 @@ from tokenweir.driver.request import RequestDriver
 from tokenweir.driver.response import ResponseDriver
 from tokenweir.driver.services import Services
 from tokenweir.extproc.codec import decode, encode
-from tokenweir.extproc.messages import Incoming, LocalReply, Mutation, Phase
+from tokenweir.extproc.messages import Incoming, Mutation, Phase
 from tokenweir.extproc.respond import respond
 
 ROLE_HEADER = "x-tokenweir-role"
@@ -52,7 +51,11 @@ class Session(Protocol):
         """
 
     def closed(self) -> None:
-        """The stream is over. Called once, also after an error."""
+        """
+        The stream is over. Called once, also after an error.
+
+        An answer that was awaited has come by then, or its waiting was cancelled.
+        """
 
 
 class AdmissionSession:
@@ -152,7 +155,8 @@ class ResponseSession:
                     skip_body=not answer.watch_body,
                 )
             )
-        self._finished = isinstance(event, ResponseChunk) and event.ended
+        # Also after a drain: the rest of the stream is Envoy's alone.
+        self._finished = self._driver.over or event.ended
         return encode(Mutation(incoming.phase))
 
     def closed(self) -> None:
@@ -162,16 +166,23 @@ class ResponseSession:
 
     def _begin(self, incoming: Incoming) -> bytes:
         """Take the ticket; without one this is not an exchange of ours to settle."""
-        ticket: Ticket | None = None
-        if incoming.phase is Phase.REQUEST_HEADERS and incoming.ticket:
-            with contextlib.suppress(ValueError):
-                ticket = Ticket.from_text(incoming.ticket)
+        ticket = self._ticket_in(incoming)
         if ticket is None:
             self._finished = True
         else:
             self._handoff.claim(ticket.hold.id)
             self._driver = ResponseDriver(ticket, self._services)
         return encode(Mutation(incoming.phase))
+
+    def _ticket_in(self, incoming: Incoming) -> Ticket | None:
+        if incoming.phase is not Phase.REQUEST_HEADERS or not incoming.ticket:
+            return None
+        try:
+            return Ticket.from_text(incoming.ticket)
+        except ValueError as error:
+            # Its exchange goes unmetered, so somebody has to hear of it.
+            self._services.events.fault("ticket", error)
+            return None
 
 
 class Sessions:
