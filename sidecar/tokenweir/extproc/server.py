@@ -74,34 +74,39 @@ class Server:
     async def _process(
         self, _: object, context: grpc.aio.ServicerContext[bytes, bytes]
     ) -> None:
-        session = self._sessions.open(_role_in(context))
-        if session is None:
+        try:
+            served = await self._serve(context)
+        except Exception as error:  # noqa: BLE001 - its text must not reach Envoy's log
+            self._events.fault("session", error)
+            await context.abort(grpc.StatusCode.INTERNAL, "processor fault")
+        if not served:
             await context.abort(
                 grpc.StatusCode.INVALID_ARGUMENT, f"{ROLE_HEADER} is missing"
             )
-            return
+
+    async def _serve(self, context: grpc.aio.ServicerContext[bytes, bytes]) -> bool:
+        session = self._sessions.open(_role_in(context))
+        if session is None:
+            return False
         try:
-            await self._converse(session, context)
+            await _converse(session, context)
         finally:
             # No await in here: after a cancel it would be cancelled as well.
             session.closed()
+        return True
 
-    async def _converse(
-        self, session: Session, context: grpc.aio.ServicerContext[bytes, bytes]
-    ) -> None:
-        while not session.finished:
-            message = await context.read()
-            if message is grpc.aio.EOF:
-                return
-            try:
-                answer = session.receive(message)
-                if inspect.isawaitable(answer):
-                    answer = await answer
-            except Exception as error:  # noqa: BLE001 - its text must not reach Envoy's log
-                self._events.fault("session", error)
-                await context.abort(grpc.StatusCode.INTERNAL, "processor fault")
-                return
-            await context.write(answer)
+
+async def _converse(
+    session: Session, context: grpc.aio.ServicerContext[bytes, bytes]
+) -> None:
+    while not session.finished:
+        message = await context.read()
+        if message is grpc.aio.EOF:
+            return
+        answer = session.receive(message)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        await context.write(answer)
 
 
 def _role_in(context: grpc.aio.ServicerContext[bytes, bytes]) -> str:
