@@ -49,7 +49,10 @@ def _usage_only(event: bytes) -> bool:
     except ValueError:
         return False
     return (
-        isinstance(body, dict) and body.get("choices") == [] and bool(body.get("usage"))
+        isinstance(body, dict)
+        and not body.get("choices")
+        and bool(body.get("usage"))
+        and not body.get("error")
     )
 
 
@@ -133,7 +136,7 @@ async def test_reset(strip: Gateway) -> None:
 # === cuts =======================================================================
 
 
-@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
 async def test_every_cut_in_two(strip: Gateway, line_end: bytes) -> None:
     """Wherever the stream is cut, the app gets the same bytes."""
     stream = (DELTA + USAGE + DONE).replace(b"\n", line_end)
@@ -146,11 +149,18 @@ async def test_every_cut_in_two(strip: Gateway, line_end: bytes) -> None:
 
 
 async def test_single_bytes(strip: Gateway) -> None:
-    """Byte by byte, too."""
-    pieces = [bytes([byte]) for byte in STREAM]
+    """Byte by byte, too, though every event's lines end in ways of their own."""
+    ends = [b"\r\n\r", b"\r\r\n", b"\n\r", b"\r\n\n"]
+    events = [DELTA, USAGE, DELTA, USAGE, DONE]
+    mixed = [
+        event.replace(b"\n\n", end)
+        for event, end in zip(events, [*ends, b"\n\n"], strict=True)
+    ]
+    pieces = [bytes([byte]) for byte in b"".join(mixed)]
     answer = await _ask(strip, *event_stream(pieces, 0.0005))
 
-    assert (answer.body, answer.whole) == (STRIPPED, True)
+    assert answer.body == b"".join((mixed[0], mixed[2], mixed[4]))
+    assert answer.whole
 
 
 async def test_random_streams(strip: Gateway) -> None:
@@ -170,6 +180,9 @@ async def test_random_streams(strip: Gateway) -> None:
         b'data:{"usage": {"total_tokens": 1}, "choices" : [ ]}\n\n',
         b'data: {"choices":[{"delta":{}}],"usage":{"total_tokens":2}}\r\n\r\n',
         b'data: {"choices": [], "usage": {"total_tokens": 4}}\r\n\r\n',
+        b'data: {"choices": null, "usage": {"total_tokens": 5}}\n\n',
+        b'data: {"usage": {"total_tokens": 6}}\n\n',
+        b'data: {"error": {"message": "no"}, "usage": {"total_tokens": 7}}\n\n',
         'data: {"choices":[{"delta":{"content":"你好 ✅"}}]}\n\n'.encode(),
         b"data: \xff\xfe\n\n",
         b"data: " + b"x" * 20_000 + b"\n\n",
@@ -194,7 +207,6 @@ async def test_random_streams(strip: Gateway) -> None:
         DELTA + DONE,
         DELTA.replace(b"null", b'{"total_tokens":3}') + DONE,
         b'data: {"choices":[],"usage":null}\n\n' + DONE,
-        STREAM.replace(b"\n", b"\r"),
         b"data: " + b"long" * 300_000 + b"\n\n" + DONE,
         DELTA + b'data: {"choices":[],"usa',
         b"",
@@ -219,12 +231,61 @@ async def test_a_long_event_is_not_held(strip: Gateway) -> None:
         await app.reader.readuntil(b"x" * 20_000)
 
 
-async def test_keep_alive_comments_are_not_held(strip: Gateway) -> None:
-    """A comment between events passes at once."""
-    strip.upstream.play(*event_stream([DELTA, b": ping\n\n"])[:-1], End.STALL)
+@pytest.mark.parametrize("end", [b"\n\n", b"\n", b"\r\n", b"\r", b""])
+async def test_keep_alive_comments_are_not_held(strip: Gateway, end: bytes) -> None:
+    """A comment passes at once, be it an event of its own, a line, or half a line."""
+    strip.upstream.play(*event_stream([DELTA, b": ping" + end])[:-1], End.STALL)
     async with await strip.connect() as app:
         app.send(POST)
-        await app.reader.readuntil(b": ping\n\n")
+        await app.reader.readuntil(b": ping" + end)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+async def test_a_comment_before_the_event_stays(strip: Gateway, end: bytes) -> None:
+    """Of a comment and the usage event on the next line, only the latter is taken."""
+    pieces = [DELTA, b": pi", b"ng", end, USAGE, DONE]
+    answer = await _ask(strip, *event_stream(pieces, 0.005))
+
+    assert answer.body == DELTA + b": ping" + end + DONE
+
+
+async def test_data_over_several_lines(strip: Gateway) -> None:
+    """The event is known though its data is spread over lines."""
+    spread = (
+        b'data: {"choices": [\ndata: ],\ndata: "usage":\ndata: {"total_tokens":3}}\n\n'
+    )
+    answer = await _ask(strip, *event_stream([DELTA, spread, DONE]))
+
+    assert answer.body == DELTA + DONE
+
+
+async def test_without_the_last_empty_line(strip: Gateway) -> None:
+    """An app may read an event that has no empty line: it is taken out as well."""
+    answer = await _ask(strip, *event_stream([DELTA, USAGE[:-2]], 0.005))
+
+    assert (answer.body, answer.whole) == (DELTA, True)
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/json", None])
+async def test_a_stream_with_another_label(strip: Gateway, kind: str | None) -> None:
+    """SDKs don't look at the label of a stream, and neither does the filter."""
+    headers = [("transfer-encoding", "chunked")]
+    headers += [("content-type", kind)] if kind else []
+    pieces = map(chunk, (DELTA, USAGE, DONE))
+    answer = await _ask(strip, head(headers=headers), *pieces, LAST_CHUNK)
+
+    assert (answer.body, answer.whole) == (DELTA + DONE, True)
+
+
+async def test_json_in_chunks_passes(strip: Gateway) -> None:
+    """What begins as JSON is no stream, and is not held."""
+    json_type = ("content-type", "application/json")
+    body = b'{"choices": [], "usage": {"total_tokens": 3}'
+    framing = head(headers=[json_type, ("transfer-encoding", "chunked")])
+    strip.upstream.play(framing, chunk(body), End.STALL)
+    async with await strip.connect() as app:
+        app.send(POST)
+        await app.reader.readuntil(body)
 
 
 async def test_json_passes(strip: Gateway) -> None:
