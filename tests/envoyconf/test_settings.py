@@ -32,9 +32,17 @@ def test_arguments() -> None:
         ({"processor_sockets": ()}, "processor_sockets"),
         ({"processor_sockets": ("/run/a", "/" + "x" * 107)}, "too long"),
         ({"admin_socket": "/" + "ä" * 60}, "too long"),
-        ({"concurrency": 0}, "concurrency"),
-        ({"admission_timeout_ms": 0}, "admission_timeout_ms"),
-        ({"response_timeout_ms": 0}, "response_timeout_ms"),
+        *(
+            ({name: 0}, f"{name}: must be at least 1")
+            for name in (
+                "concurrency",
+                "admission_timeout_ms",
+                "response_timeout_ms",
+                "connect_timeout_ms",
+                "retry_after_limit_ms",
+                "max_connections",
+            )
+        ),
     ],
 )
 def test_wrong_values(wrong: dict[str, Any], message: str) -> None:

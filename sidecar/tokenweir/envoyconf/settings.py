@@ -6,6 +6,15 @@ from dataclasses import dataclass
 
 MAX_SOCKET_PATH_BYTES = 107  # sockaddr_un.sun_path, less its final zero
 
+_POSITIVE = (
+    "concurrency",
+    "admission_timeout_ms",
+    "response_timeout_ms",
+    "connect_timeout_ms",
+    "retry_after_limit_ms",
+    "max_connections",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class EnvoySettings:
@@ -54,7 +63,7 @@ class EnvoySettings:
         for path in (*self.processor_sockets, *admin):
             if len(path.encode()) > MAX_SOCKET_PATH_BYTES:
                 raise ValueError(f"{path}: too long for the path of a unix socket")
-        for name in ("concurrency", "admission_timeout_ms", "response_timeout_ms"):
+        for name in _POSITIVE:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: must be at least 1")
 
