@@ -31,7 +31,7 @@ from tokenweir.ledger.memory import MemoryStore
 from tokenweir.ledger.redis import RedisStore
 from tokenweir.ledger.tagged import TaggedLedger
 
-STEPS = 400
+STEPS = 300
 VERBS = {
     "make": 6,
     "reserve": 10,
@@ -96,7 +96,7 @@ class Dice:
             choose((0, 1, 1, 1, 3)),
             choose((0, 200, 503)),
             choose((None, "gpt-4o-2024")),
-            choose((0, 1, 333, 2_000, 60_000, 100_000_000)),
+            choose((0, 1, 333, 2_000, 61_001, 100_000_000)),
             choose((None, 5)),
             choose(((), ("ledger_open", "x"))),
         )
@@ -211,7 +211,7 @@ async def twins(
     assert events.faults == []
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(6))
 async def test_scripts_do_what_the_reference_does(twins: Twins, seed: int) -> None:
     """
     On any series of calls the scripts and the reference agree exactly.

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from tests.ledger.builders import TAG, concurrency, hold, tokens, used
@@ -16,7 +18,8 @@ from tokenweir.core.rejection import QuotaFailure
 from tokenweir.ledger import wire
 
 TPM, SLOTS = tokens(100, 60), concurrency(3, shadow=True)
-SHARE = Share("1-2-3", (TPM, SLOTS), Amounts(1, 40, 60), "gpt-4o", {"a": "b"})
+LABELS = {"hold": "1-2-3", "tenant": "acme", "key": ""}
+SHARE = Share("1-2-3", (TPM, SLOTS), Amounts(1, 40, 60), "gpt-4o", LABELS)
 
 
 def test_a_share_is_written_with_its_lengths() -> None:
@@ -27,8 +30,17 @@ def test_a_share_is_written_with_its_lengths() -> None:
     first = ["tpm|tenant=acme", "tokens_per_minute", 60, 100, 0]
     second = ["slots|tenant=acme", "concurrency", 0, 3, 1]
 
-    assert wire.share_arguments(SHARE) == [*head, *first, *second, 1, "a", "b"]
-    assert wire.share_arguments(SHARE, labelled=False) == [*head, *first, *second, 0]
+    assert wire.share_arguments(SHARE) == [
+        *head,
+        *first,
+        *second,
+        "1-2-3\x1facme\x1f",
+    ]
+    assert wire.share_arguments(replace(SHARE, limits=(), labels={})) == [
+        *head[:5],
+        0,
+        "",
+    ]
 
 
 def test_an_account_is_written_with_its_record() -> None:
@@ -115,14 +127,14 @@ def test_a_bucket_is_read() -> None:
         (
             {"state": "held", "until": "9", "started": "1", "requests": "1",
              "input": "40", "output": "60", "progress": "5", "claimed": "1",
-             "model": "m", "l:tenant": "acme", "recorded": "1", "i:exchanges": "1",
+             "model": "m", "labels": "1-2-3\x1facme\x1f", "recorded": "1", "i:exchanges": "1",
              "t:10": "concurrency 0 3 1 b c", "t:9": "tokens_per_minute 60 100 45 a",
              "answer": ""},
             Holding(
                 State.HELD, 9, 1, Amounts(1, 40, 60),
                 (Taken("a", Axis.TOKENS, 60, 100, 45),
                  Taken("b c", Axis.CONCURRENCY, 0, 3, 1)),
-                5, True, "m", {"tenant": "acme"}, {"exchanges": 1},
+                5, True, "m", LABELS, {"exchanges": 1},
             ),
         ),
     ],

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tokenweir.core.holding import Holding, State
 from tokenweir.core.slots import Slots
 from tokenweir.ledger import keys, wire
-from tokenweir.ledger.link import Link
+from tokenweir.ledger.link import Command, Link
 from tokenweir.ledger.store import Snapshot
 
 SCAN_COUNT = 1_000
@@ -47,24 +47,35 @@ async def rollups(
 async def snapshot(link: Link, tag: str) -> Snapshot:
     """Return all that is under *tag*, key by key: not one moment's picture."""
     names = await _names(link, tag)
-    epoch, *_ = await link.read([("GET", f"{keys.root(tag)}:e")])
+    replies = await link.read([_reading(tag, name) for name in names])
+    found = {
+        # One that expired between the two reads has nothing to say.
+        name: reply
+        for name, reply in zip(names, replies, strict=True)
+        if reply
+    }
+    scores = await _scores(link, tag, found)
+    medians = {key: int(text) for key, text in _of_kind("d:", found).items()}
     return Snapshot(
-        epoch=int(epoch or 0),
+        epoch=int(found.get("e", 0)),
         buckets={
-            name: wire.bucket_of(text.decode())
-            for name, text in (await _values(link, tag, "b:", names)).items()
+            key: wire.bucket_of(text.decode())
+            for key, text in _of_kind("b:", found).items()
         },
-        slots=await _slots(link, tag, names),
+        slots={
+            key: Slots(scores.get(f"s:{key}", {}), medians.get(key))
+            for key in sorted(medians | _of_kind("s:", scores))
+        },
         holdings={
-            name: wire.holding_of(_texts(fields))
-            for name, fields in (await _hashes(link, tag, "h:", names)).items()
+            hold_id: wire.holding_of(_texts(fields))
+            for hold_id, fields in _of_kind("h:", found).items()
         },
-        expiries=await _scores(link, keys.holds(tag)),
-        rates=_numbers((await _hashes(link, tag, "r", names)).get("", {})),
-        records=await _records(link, tag),
+        expiries=scores.get("x", {}),
+        rates=_numbers(found.get("r", {})),
+        records=tuple(_texts(fields) for _, fields in found.get("u", ())),
         rollups={
-            int(name): _numbers(fields)
-            for name, fields in (await _hashes(link, tag, "a:", names)).items()
+            int(hour): _numbers(fields)
+            for hour, fields in _of_kind("a:", found).items()
         },
     )
 
@@ -82,60 +93,47 @@ async def _names(link: Link, tag: str) -> list[str]:
             return sorted(names)
 
 
-async def _values(
-    link: Link, tag: str, kind: str, names: Iterable[str]
-) -> dict[str, bytes]:
-    chosen = [name for name in names if name.startswith(kind)]
-    texts = await link.read([("GET", f"{keys.root(tag)}:{name}") for name in chosen])
-    return _by_name(kind, chosen, texts)
+def _reading(tag: str, name: str) -> Command:
+    """Return the command that reads a key, by its kind: see `keys`."""
+    key = f"{keys.root(tag)}:{name}"
+    match name.split(":", 1):
+        case ["h" | "a", _] | ["r"]:
+            return ("HGETALL", key)
+        case ["s", _] | ["x" | "a"]:
+            return ("ZRANGE", key, 0, -1)
+        case ["u"]:
+            return ("XRANGE", key, "-", "+")
+        case _:
+            return ("GET", key)
 
 
-async def _hashes(
-    link: Link, tag: str, kind: str, names: Iterable[str]
-) -> dict[str, dict[bytes, bytes]]:
-    chosen = [name for name in names if name.startswith(kind)]
-    hashes = await link.read(
-        [("HGETALL", f"{keys.root(tag)}:{name}") for name in chosen]
+async def _scores(
+    link: Link, tag: str, found: Mapping[str, Any]
+) -> dict[str, dict[str, int]]:
+    """Return the members of every sorted set, by name, with their scores."""
+    sets = {
+        name: [member.decode() for member in members]
+        for name, members in found.items()
+        if name == "x" or name.startswith("s:")
+    }
+    replies = await link.read(
+        [("ZMSCORE", f"{keys.root(tag)}:{name}", *sets[name]) for name in sets]
     )
-    return _by_name(kind, chosen, hashes)
-
-
-async def _slots(link: Link, tag: str, names: Sequence[str]) -> dict[str, Slots]:
-    medians = await _values(link, tag, "d:", names)
-    occupied = {name.removeprefix("s:") for name in names if name.startswith("s:")}
     return {
-        key: Slots(
-            await _scores(link, f"{keys.root(tag)}:s:{key}"),
-            int(medians[key]) if key in medians else None,
-        )
-        for key in sorted(occupied | set(medians))
+        name: {
+            member: int(score)
+            for member, score in zip(members, scores, strict=True)
+            if score is not None
+        }
+        for (name, members), scores in zip(sets.items(), replies, strict=True)
     }
 
 
-async def _scores(link: Link, key: str) -> dict[str, int]:
-    (members,) = await link.read([("ZRANGE", key, 0, -1)])
-    if not members:
-        return {}
-    texts = [member.decode() for member in members]
-    (scores,) = await link.read([("ZMSCORE", key, *texts)])
-    return {
-        text: int(score)
-        for text, score in zip(texts, scores, strict=True)
-        if score is not None
-    }
-
-
-async def _records(link: Link, tag: str) -> tuple[dict[str, str], ...]:
-    (entries,) = await link.read([("XRANGE", keys.records(tag), "-", "+")])
-    return tuple(_texts(fields) for _, fields in entries)
-
-
-def _by_name(kind: str, names: list[str], replies: list[Any]) -> dict[str, Any]:
-    """Pair *names* with *replies*, without keys that expired between two reads."""
+def _of_kind(kind: str, found: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name.removeprefix(kind): reply
-        for name, reply in zip(names, replies, strict=True)
-        if reply
+        for name, reply in found.items()
+        if name.startswith(kind)
     }
 
 

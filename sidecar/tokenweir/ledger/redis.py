@@ -71,8 +71,7 @@ class RedisStore:
 
     async def settle(self, tag: str, share: Share, account: Account) -> None:
         """See `tokenweir.ledger.store.TagStore.settle`."""
-        arguments = wire.account_arguments(account)
-        arguments += wire.share_arguments(share, labelled=False)
+        arguments = [*wire.account_arguments(account), *wire.share_arguments(share)]
         await self._run(scripts.SETTLE, tag, arguments)
 
     async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> None:

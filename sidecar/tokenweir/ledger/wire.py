@@ -6,18 +6,19 @@ WARNING: the headers of `lua/*.lua` say the same. Change both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from tokenweir.core.bucket import Bucket
 from tokenweir.core.hold import Amounts, Denied, Granted, Limit, LimitState, amount_of
 from tokenweir.core.holding import Account, Holding, Share, State, Taken, key_of
 from tokenweir.core.policy import Axis
+from tokenweir.core.record import LABELS, SEPARATOR
 from tokenweir.core.rejection import QuotaFailure
 
 Argument = str | int
 
 
-def share_arguments(share: Share, *, labelled: bool = True) -> list[Argument]:
+def share_arguments(share: Share) -> list[Argument]:
     """Return *share* as `read_share` in ``lua/holding.lua`` takes it."""
     amounts = share.amounts
     arguments: list[Argument] = [
@@ -36,7 +37,7 @@ def share_arguments(share: Share, *, labelled: bool = True) -> list[Argument]:
             limit.capacity,
             int(limit.shadow),
         )
-    return arguments + _pairs(share.labels if labelled else {})
+    return [*arguments, SEPARATOR.join(share.labels.values())]
 
 
 def account_arguments(account: Account) -> list[Argument]:
@@ -87,7 +88,11 @@ def holding_of(fields: Mapping[str, str]) -> Holding:
         for name, text in fields.items()
         if name.startswith("t:")
     )
-    recorded = {name: int(text) for name, text in _with_prefix("i:", fields)}
+    recorded = {
+        name.removeprefix("i:"): int(text)
+        for name, text in fields.items()
+        if name.startswith("i:")
+    }
     return Holding(
         State(fields["state"]),
         int(fields["until"]),
@@ -101,7 +106,7 @@ def holding_of(fields: Mapping[str, str]) -> Holding:
         int(fields.get("progress", 0)),
         fields.get("claimed") == "1",
         fields.get("model", ""),
-        dict(_with_prefix("l:", fields)),
+        _labels(fields.get("labels", "")),
         recorded if "recorded" in fields else None,
     )
 
@@ -126,14 +131,11 @@ def _failure(
     )
 
 
+def _labels(text: str) -> dict[str, str]:
+    values = text.split(SEPARATOR) if text else ()
+    return dict(zip(LABELS, values, strict=False))
+
+
 def _taken(text: str) -> Taken:
     axis, rate, capacity, tokens, key = text.split(" ", 4)
     return Taken(key, Axis(axis), int(rate), int(capacity), int(tokens))
-
-
-def _with_prefix(prefix: str, fields: Mapping[str, str]) -> Iterable[tuple[str, str]]:
-    return (
-        (name.removeprefix(prefix), text)
-        for name, text in fields.items()
-        if name.startswith(prefix)
-    )

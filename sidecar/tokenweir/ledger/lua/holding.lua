@@ -3,8 +3,9 @@
 --
 -- root:h:<hold id>  a hash: state, until, started; then as far as they mean anything:
 --                   requests, input, output, progress, claimed, model, answer,
+--                   labels (in the order of LABELS, between them SEPARATOR),
 --                   t:<n> "axis rate capacity tokens key" for each limit,
---                   l:<label>, and if there is a record: recorded, i:<figure>
+--                   and if there is a record: recorded, i:<figure>
 -- root:x            holds by expiry (ms)
 -- root:e            the epoch: when the tag was first used, in ms
 -- root:r            output rates (tokens per 1,000 s) by model
@@ -31,11 +32,7 @@ local function read_share()
     share.limits[i] = {key = text(), axis = text(), rate = whole(MAX_TOKENS),
                        capacity = whole(MAX_TOKENS), is_shadow = text() == '1'}
   end
-  local labels = pairs_list()
-  share.labels = {}
-  for i = 1, #labels, 2 do
-    share.labels[labels[i]] = labels[i + 1]
-  end
+  share.labels = text()
   return share
 end
 
@@ -62,7 +59,7 @@ local function is_forgotten(hold_id, epoch)
 end
 
 local function parse_hold(flat)
-  local hold = {taken = {}, labels = {}}
+  local hold = {taken = {}}
   local recorded = {}
   for i = 1, #flat, 2 do
     local name, value = flat[i], flat[i + 1]
@@ -73,8 +70,6 @@ local function parse_hold(flat)
       hold.taken[tonumber(rest)] = {key = key, axis = axis, rate = tonumber(rate),
                                     capacity = tonumber(capacity),
                                     tokens = tonumber(tokens)}
-    elseif kind == 'l:' then
-      hold.labels[rest] = value
     elseif kind == 'i:' then
       recorded[rest] = tonumber(value)
     else
@@ -107,7 +102,7 @@ end
 -- Return a hold of `share` that has taken nothing yet from `limits`.
 local function blank(share, started, limits)
   local hold = {state = 'cancelled', started = started, progress = 0, claimed = false,
-                model = share.model, labels = share.labels, taken = {}}
+                model = share.model, labels = share.labels, taken = {}, is_new = true}
   for i, limit in ipairs(limits) do
     hold.taken[i] = {key = limit.key, axis = limit.axis, rate = limit.rate,
                      capacity = limit.capacity, tokens = 0}
@@ -121,7 +116,7 @@ local function before(share, known)
     return blank(share, started_of(share.hold_id), share.limits)
   elseif known.state == 'cancelled' then
     local hold = blank(share, known.started, share.limits)
-    hold.recorded = known.recorded
+    hold.recorded, hold.is_new = known.recorded, false
     return hold
   end
   return known
@@ -144,14 +139,11 @@ local function save_hold(hold_id, hold, kept_ms)
   end
   if hold.taken then
     append(flat, 'progress', digits(hold.progress), 'claimed', hold.claimed and '1' or '0',
-           'model', hold.model)
+           'model', hold.model, 'labels', hold.labels)
     for i, taken in ipairs(hold.taken) do
       local figures = string.format(' %.0f %.0f %.0f ', taken.rate, taken.capacity,
                                     taken.tokens)
       append(flat, 't:' .. i, taken.axis .. figures .. taken.key)
-    end
-    for name, value in pairs(hold.labels) do
-      append(flat, 'l:' .. name, value)
     end
   end
   if hold.answer then
@@ -163,7 +155,9 @@ local function save_hold(hold_id, hold, kept_ms)
       append(flat, 'i:' .. name, digits(figure))
     end
   end
-  redis.call('DEL', key)
+  if not hold.is_new then
+    redis.call('DEL', key)
+  end
   redis.call('HSET', key, unpack(flat))
   redis.call('PEXPIRE', key, digits(kept_ms))
 end
@@ -241,11 +235,13 @@ end
 -- Return the record of a hold that nobody settled; none without labels.
 local function lost_record(hold, amounts, flags)
   local fields = {}
-  if not next(hold.labels) then
+  if hold.labels == '' then
     return fields
   end
-  for _, name in ipairs(LABELS) do
-    append(fields, name, hold.labels[name] or '')
+  local n = 0
+  for label in string.gmatch(hold.labels .. SEPARATOR, '(.-)' .. SEPARATOR) do
+    n = n + 1
+    append(fields, LABELS[n], label)
   end
   append(fields, 'requests', digits(amounts.requests))
   for _, name in ipairs(CLASSES) do

@@ -20,12 +20,13 @@ if known then
   return {-1, epoch, reaped, ''}
 end
 
-local rows, fitting, buckets = {}, {}, {}
+local rows, fitting, buckets, occupied = {}, {}, {}, {}
 local is_denied = false
 for i, limit in ipairs(share.limits) do
   local used, reserved, wait = 0, 0, 0
   if limit.axis == 'concurrency' then
     reserved = in_flight(limit.key)
+    occupied[limit.key] = reserved
     if reserved >= limit.capacity then
       wait = slot_wait_of(limit.key, limit.capacity)
     end
@@ -61,7 +62,7 @@ move(share.hold_id, hold, share.amounts, until_ms)
 for _, limit in ipairs(fitting) do
   local left, reset
   if limit.axis == 'concurrency' then
-    left = limit.capacity - in_flight(limit.key)
+    left = limit.capacity - occupied[limit.key] - 1
     reset = median_of(limit.key) or UNKNOWN_WAIT_MS
   else
     local bucket = loaded[limit.key]
