@@ -103,6 +103,27 @@ def test_cache_writes(
     assert facts_of({"output_tokens": 7}, start=report).usage == expected
 
 
+@pytest.mark.parametrize(
+    ("details", "thinking"),
+    [
+        ({"thinking_tokens": 5}, 5),
+        ({"thinking_tokens": 9}, 7),
+        ({}, 0),
+        (None, 0),
+        (5, 0),
+    ],
+)
+def test_thinking_is_a_part_of_the_output(details: object, thinking: int) -> None:
+    """Thinking is within the output, and stays known."""
+    report = {"input_tokens": 9, "output_tokens": 7, "output_tokens_details": details}
+    expected = TokenUsage(
+        input_tokens=9, output_tokens=7 - thinking, reasoning_tokens=thinking
+    )
+
+    assert facts_of(report).usage == expected
+    assert facts_of(report, {"output_tokens": 7}).usage == expected
+
+
 @pytest.mark.parametrize("value", [None, {}, "usage", 5, [], {"output_tokens": None}])
 def test_nothing_said(value: object) -> None:
     """null and what is no object erase nothing."""

@@ -55,6 +55,16 @@ def test_unknown_part() -> None:
     assert content.media == [Media(MediaKind.FILE, b"abc", 3)] * 2
 
 
+def test_unknown_part_with_text_as_data() -> None:
+    """What stands where others have base64 is text if it looks like text."""
+    content = Content()
+    content.add_unknown({"source": {"type": "text", "data": "a page of the web"}})
+    content.add_unknown({"source": {"type": "base64", "data": "QUJD" * 1_000}})
+
+    assert content.texts == ["a page of the web"]
+    assert content.media == [Media(MediaKind.FILE, b"ABC" * 1_000, 3_000)]
+
+
 def test_unknown_part_that_is_deep() -> None:
     """A deep part is walked without recursion."""
     part: object = "x"

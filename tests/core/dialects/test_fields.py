@@ -72,10 +72,12 @@ def test_no_integers(value: object) -> None:
     assert error.message == "`n` must be an integer from 1 to 1000000000."
 
 
-def test_integer_above_its_own_limit() -> None:
-    """A member may have a limit of its own."""
-    assert fields.integer({"n": 128}, "n", 128) == 128
-    assert complaint(lambda: fields.integer({"n": 129}, "n", 128)).param == "n"
+def test_limits_of_its_own() -> None:
+    """A member may have limits of its own."""
+    assert fields.integer({"n": 128}, "n", high=128) == 128
+    assert fields.integer({"n": 0}, "n", low=0) == 0
+    assert complaint(lambda: fields.integer({"n": 129}, "n", high=128)).param == "n"
+    assert complaint(lambda: fields.integer({"n": -1}, "n", low=0)).param == "n"
 
 
 @pytest.mark.parametrize("holder", [{}, {"x": None}])

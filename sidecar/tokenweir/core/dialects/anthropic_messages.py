@@ -42,7 +42,8 @@ class AnthropicMessages:
         return ModelRequest(
             model=fields.model_name(members),
             stream=fields.flag(members, "stream"),
-            output_cap=fields.integer(members, "max_tokens"),
+            # Zero fills the prompt cache, and generates nothing.
+            output_cap=fields.integer(members, "max_tokens", low=0),
             choices=1,
             user=fields.user_id(metadata, "user_id", "metadata"),
             wants_usage=True,

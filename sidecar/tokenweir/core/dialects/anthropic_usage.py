@@ -2,7 +2,8 @@
 Anthropic's usage object.
 
 There, classes of input are beside each other: `input_tokens` leaves out what was
-read from or written to a cache. `output_tokens` includes thinking.
+read from or written to a cache. `output_tokens` includes thinking, which newer
+models tell apart.
 
 Figures are cumulative. `message_start` has those of the input and a first one of
 the output; each `message_delta` replaces what it names, and may repeat the rest.
@@ -40,24 +41,30 @@ def read_usage(report: object, facts: ResponseFacts, *, begun_only: bool) -> Non
 def _merge(report: dict[str, Any], known: TokenUsage) -> TokenUsage:
     """Return *known* with the figures of *report*; zero and unknown erase nothing."""
     written, written_1h = _cache_writes(report, known)
+    output = figure(report.get("output_tokens")) or known.total_output_tokens
+    thought = _inner(report, "output_tokens_details", "thinking_tokens")
+    thinking = min(thought or known.reasoning_tokens, output)
     return TokenUsage(
         input_tokens=figure(report.get("input_tokens")) or known.input_tokens,
         cached_input_tokens=figure(report.get("cache_read_input_tokens"))
         or known.cached_input_tokens,
         cache_write_tokens=written - written_1h,
         cache_write_1h_tokens=written_1h,
-        output_tokens=figure(report.get("output_tokens")) or known.output_tokens,
+        output_tokens=output - thinking,
+        reasoning_tokens=thinking,
     )
 
 
 def _cache_writes(report: dict[str, Any], known: TokenUsage) -> tuple[int, int]:
     """Return what was written to caches in all, and for an hour."""
-    by_lifetime = report.get("cache_creation")
-    if not isinstance(by_lifetime, dict):
-        by_lifetime = {}
-    short = figure(by_lifetime.get("ephemeral_5m_input_tokens")) or 0
-    long = figure(by_lifetime.get("ephemeral_1h_input_tokens")) or 0
+    short = _inner(report, "cache_creation", "ephemeral_5m_input_tokens")
+    long = _inner(report, "cache_creation", "ephemeral_1h_input_tokens")
     written = figure(report.get("cache_creation_input_tokens")) or short + long
     if not written:
         written = known.cache_write_tokens + known.cache_write_1h_tokens
     return written, min(long or known.cache_write_1h_tokens, written)
+
+
+def _inner(report: dict[str, Any], outer: str, name: str) -> int:
+    figures = report.get(outer)
+    return (figure(figures.get(name)) if isinstance(figures, dict) else None) or 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -18,7 +19,10 @@ from tokenweir.core.dialects.media import (
 _NO_TEXT = frozenset(
     {"type", "id", "tool_use_id", "file_id", "cache_control", "signature"}
 )
+# Members that hold base64, if it looks like that: with some they hold text.
 _ENCODED = frozenset({"data", "file_data", "encrypted_content", "encrypted_index"})
+_BASE64 = re.compile(r"[A-Za-z0-9+/_=\r\n-]*")
+_SHOWN_CHARS = 256
 
 
 class Content:
@@ -79,7 +83,8 @@ class Content:
         return Message(role, tuple(self.texts), name, tuple(self.media))
 
     def _add_string(self, name: str, value: str) -> None:
-        if name in _ENCODED or is_data_url(value):
+        encoded = name in _ENCODED and _BASE64.fullmatch(value, 0, _SHOWN_CHARS)
+        if encoded or is_data_url(value):
             self.add_encoded(value, MediaKind.FILE)
         else:
             self.add_text(value)

@@ -46,13 +46,15 @@ def user_id(holder: Members, name: str, path: str = "") -> str:
     return user
 
 
-def integer(body: Members, name: str, high: int = MAX_TOKENS) -> int | None:
-    """Return an integer from 1 to *high*, None if absent."""
+def integer(
+    body: Members, name: str, *, low: int = 1, high: int = MAX_TOKENS
+) -> int | None:
+    """Return an integer from *low* to *high*, None if absent."""
     value = body.get(name)
     if value is None:
         return None
-    if type(value) is not int or not 1 <= value <= high:
-        raise _wrong(name, f"must be an integer from 1 to {high}")
+    if type(value) is not int or not low <= value <= high:
+        raise _wrong(name, f"must be an integer from {low} to {high}")
     return value
 
 

@@ -33,7 +33,7 @@ class OpenAIChat:
             model=fields.model_name(members),
             stream=fields.flag(members, "stream"),
             output_cap=_output_cap(members),
-            choices=fields.integer(members, "n", MAX_CHOICES) or 1,
+            choices=fields.integer(members, "n", high=MAX_CHOICES) or 1,
             # OpenAI replaces the second by the first.
             user=fields.user_id(members, "safety_identifier")
             or fields.user_id(members, "user"),
