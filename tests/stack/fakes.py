@@ -55,17 +55,21 @@ def alive(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] not in {"Z", "X"}
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
+def wait_until(
+    condition: Callable[[], bool], patience_seconds: float = PATIENCE_SECONDS
+) -> None:
     """Return once *condition* holds. Raises: TimeoutError."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + patience_seconds
     while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError
         time.sleep(POLL_SECONDS)
 
 
-async def until(condition: Callable[[], bool]) -> None:
+async def until(
+    condition: Callable[[], bool], patience_seconds: float = PATIENCE_SECONDS
+) -> None:
     """Return once *condition* holds, and let others run meanwhile."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not condition():
+    async with asyncio.timeout(patience_seconds):
+        while not condition():  # noqa: ASYNC110 - no event tells
             await asyncio.sleep(POLL_SECONDS)

@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-from tokenweir.stack.backoff import MAX_DEATHS, WINDOW_SECONDS, Backoff
+from tokenweir.stack.backoff import HEALTHY_SECONDS, MAX_DEATHS, Backoff
 
 
-def test_each_death_within_the_window_doubles_the_delay() -> None:
-    """A child that dies again soon waits longer."""
+def test_each_death_doubles_the_delay() -> None:
+    """A child that dies again soon waits longer, until it is given up."""
     backoff = Backoff()
+    delays = [backoff.after_death(1) for _ in range(MAX_DEATHS + 1)]
 
-    assert [backoff.after_death(second) for second in (0, 1, 3, 7, 15)] == [
-        0.5,
-        1,
-        2,
-        4,
-        8,
-    ]
+    assert delays == [0.5, 1, 2, 4, 8, None]
 
 
-def test_too_many_deaths_end_it() -> None:
-    """The sixth death within a minute is the last."""
+def test_who_was_healthy_begins_anew() -> None:
+    """Deaths before a long healthy life no longer count."""
     backoff = Backoff()
-    for second in range(MAX_DEATHS):
-        assert backoff.after_death(second) is not None
+    for _ in range(MAX_DEATHS):
+        backoff.after_death(0)
 
-    assert backoff.after_death(WINDOW_SECONDS - 1) is None
-
-
-def test_old_deaths_are_forgotten() -> None:
-    """A death a minute ago no longer counts, however many there were."""
-    backoff = Backoff()
-    for second in range(MAX_DEATHS):
-        backoff.after_death(second)
-
-    assert backoff.after_death(MAX_DEATHS - 1 + WINDOW_SECONDS) == 0.5
+    assert backoff.after_death(HEALTHY_SECONDS) == 0.5
+    assert backoff.after_death(HEALTHY_SECONDS - 1) == 1
 
 
 def test_the_first_delay_can_be_chosen() -> None:

@@ -27,7 +27,7 @@ SOON = 0.001
 @asynccontextmanager
 async def watched(
     tiers: Sequence[Sequence[ChildSpec]], told: list[str]
-) -> AsyncIterator["asyncio.Task[None]"]:
+) -> AsyncIterator[asyncio.Task[None]]:
     """Run *tiers* under a supervisor; gives the task that watches them."""
     supervisor = Supervisor(
         tiers, told.append, asyncio.Event(), first_delay_seconds=SOON
@@ -60,8 +60,10 @@ async def test_tiers_start_and_stop_in_order(tmp_path: Path) -> None:
 async def test_a_killed_child_comes_back(tmp_path: Path) -> None:
     """A death is told with the log's last lines, and the child is started again."""
     told: list[str] = []
-    tiers = [[fake(tmp_path, "a", f"echo last words; {STAY}"), fake(tmp_path, "b")]]
+    tiers = [[fake(tmp_path, "a", f"echo first words; {STAY}"), fake(tmp_path, "b")]]
     async with watched(tiers, told):
+        with (tmp_path / "a.log").open("a") as log:
+            log.write("last words\n")
         os.kill(pids(tmp_path, "a")[0], signal.SIGKILL)
         await until(lambda: len(told) == 2)
 
@@ -89,14 +91,13 @@ async def test_a_child_that_dies_at_its_restart_is_tried_again(tmp_path: Path) -
 async def test_who_dies_again_and_again_is_given_up(tmp_path: Path) -> None:
     """After too many deaths the supervisor fails, with the reason."""
     told: list[str] = []
-    script = (
-        f'{READY} [ $(wc -l < "$NAME.pids") = 1 ] && sleep 0.2; echo broken; exit 9'
-    )
+    script = f'[ $(wc -l < "$NAME.pids") -gt 1 ] && {{ echo broken; exit 9; }}; {STAY}'
     async with watched([[fake(tmp_path, "a", script)]], told) as watching:
+        os.kill(pids(tmp_path, "a")[0], signal.SIGKILL)
         with pytest.raises(ChildFailedError) as failure:
             await watching
 
-    assert "a ended with exit code 9\n  | broken\n" in str(failure.value)
+    assert "a ended at its start with exit code 9\n  | broken\n" in str(failure.value)
     assert str(failure.value).endswith("giving up.")
     assert len(pids(tmp_path, "a")) == MAX_DEATHS + 1
 

@@ -6,7 +6,9 @@ A whole stack on one machine: ledger, provider, processors and Envoy as children
     folder        where sockets, logs and configuration are, and that they go away
     blueprint     all of that → which children, in which order
     supervisor    starts them, restarts those that die, stops them in order
-    welcome       how to call it; `exchange_line` is what is told of each exchange
+    welcome       how to call it
+    feed          what is told of each exchange, as `exchange_line` puts it
+    local_stack   one from its start to its end
 
 Rule 1: no child outlives this process, however it ends (`lifeline`).
 

@@ -26,7 +26,8 @@ from tokenweir.stack.log_file import LogFile
 from tokenweir.stack.probe import Probe
 
 POLL_SECONDS = 0.05
-TAIL_LINES = 12
+TAIL_LINES = 10
+TAIL_COLUMNS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,8 @@ class Child:
                     if self._ended():
                         raise ChildFailedError(self.obituary("at its start"))
                     await asyncio.sleep(POLL_SECONDS)
+            # What it said of its start explains no later death.
+            self.log.mark()
         except TimeoutError:
             await self.stop(asyncio.Event())
             message = f"was not ready after {self.spec.start_seconds:.0f} s"
@@ -139,7 +142,7 @@ class Child:
 
     def _tail(self) -> list[str]:
         lines = self.log.tail(TAIL_LINES, self.spec.ordinary)
-        return [f"  | {line}" for line in lines]
+        return [f"  | {line[:TAIL_COLUMNS]}" for line in lines]
 
     def _ended(self) -> bool:
         process = self._process

@@ -57,14 +57,15 @@ def _outcome(fields: Mapping[str, Any]) -> tuple[str, Style]:
 
 def _refusal(fields: Mapping[str, Any]) -> str:
     reason = _word(fields, "reason")
-    limit = fields.get("limit")
-    if limit is None:
+    if "quota" not in fields:
         return reason
-    needed = f" needs {fields['requested']:,}" if "requested" in fields else ""
+    parts = [f"by {fields['quota']}"]
+    # Of requests, or of those in flight, one is needed anyway.
+    if (requested := fields.get("requested", 1)) > 1:
+        parts.append(f"needs {requested:,}")
     wait_ms = fields.get("wait_ms")
-    if wait_ms is None:
-        return f"by {limit}:{needed}, more than it ever holds"
-    return f"by {limit}:{needed}, wait {_seconds(wait_ms)}"
+    fits = "never fits" if wait_ms is None else f"fits in {_seconds(wait_ms)}"
+    return ", ".join([*parts, fits])
 
 
 def _answer(fields: Mapping[str, Any]) -> list[str]:

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tokenweir.config.load import load_policy
+from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Policy
 from tokenweir.envoyconf.bootstrap import render, to_yaml
 from tokenweir.stack.blueprint import Blueprint
 from tokenweir.stack.demo import demo_policy
-from tokenweir.stack.exchange_line import readable
+from tokenweir.stack.failure import PortsTakenError
+from tokenweir.stack.feed import Feed
 from tokenweir.stack.folder import StateFolder
 from tokenweir.stack.log_file import LogFile
 from tokenweir.stack.ports import free_port, require_ports
@@ -27,9 +30,6 @@ from tokenweir.stack.settings import StackSettings
 from tokenweir.stack.supervisor import Supervisor
 from tokenweir.stack.terminal import Style, Terminal
 from tokenweir.stack.welcome import Welcome
-
-FOLLOW_SECONDS = 0.1
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,11 @@ class LocalStack:
 
     def _ports(self) -> dict[int, str]:
         ports = dict.fromkeys(self.settings.admin_ports, "--admin-port")
+        if self.settings.port in ports:
+            raise PortsTakenError(
+                f"Port {self.settings.port} can't be both: apps' (--port) and a "
+                "worker's (--admin-port; each worker has one)."
+            )
         return {**ports, self.settings.port: "--port"}
 
     def _policy_file(self, folder: StateFolder, mock_port: int | None) -> Path:
@@ -91,49 +96,51 @@ class LocalStack:
         self, blueprint: Blueprint, stop: asyncio.Event, hurry: asyncio.Event
     ) -> None:
         policy = load_policy(blueprint.policy, self.env)
-        configuration = render(policy, blueprint.envoy_settings())
-        blueprint.folder.envoy_config.write_text(to_yaml(configuration))
+        blueprint.folder.envoy_config.write_text(_configuration(blueprint, policy))
         supervisor = Supervisor(blueprint.tiers(), self._report, hurry)
         logs = [child.log for child in supervisor.children]
         logs.append(LogFile(blueprint.access_log))
+        feed = Feed(logs, self.terminal, partial(self._compare_policy, blueprint))
         try:
-            await _until(stop, self._live(supervisor, logs, blueprint, policy))
+            welcome = Welcome(blueprint, policy, self.command)
+            await _until(stop, self._live(supervisor, feed, welcome))
         finally:
             if stop.is_set():
                 self.terminal.say("\nStopping. Ctrl-C again: at once.", Style.NOTE)
             await supervisor.stop()
-            self._tell_new(logs)
+            feed.tell()
         self.terminal.say("Stopped.", Style.NOTE)
 
-    async def _live(
-        self,
-        supervisor: Supervisor,
-        logs: Sequence[LogFile],
-        blueprint: Blueprint,
-        policy: Policy,
-    ) -> None:
+    async def _live(self, supervisor: Supervisor, feed: Feed, welcome: Welcome) -> None:
         """Return once the terminal has gone. Raises: ChildFailedError."""
         names = ", ".join(child.spec.name for child in supervisor.children)
         self.terminal.say(f"Starting {names} …", Style.NOTE)
         await supervisor.start()
-        self.terminal.say(Welcome(blueprint, policy, self.command).text())
+        self.terminal.say(welcome.text())
         self.terminal.say("\nEach exchange, as it ends. Ctrl-C stops all.", Style.TITLE)
-        await _first(supervisor.watch(), self._follow(logs))
-
-    async def _follow(self, logs: Sequence[LogFile]) -> None:
-        while not self.terminal.gone:
-            self._tell_new(logs)
-            await asyncio.sleep(FOLLOW_SECONDS)
-
-    def _tell_new(self, logs: Sequence[LogFile]) -> None:
-        for log in logs:
-            # Envoy's, the mock's and the ledger's are read only to be kept short.
-            for line in log.new_lines():
-                if (told := readable(line)) is not None:
-                    self.terminal.say(*told)
+        feed.skip()
+        await _first(supervisor.watch(), feed.follow())
 
     def _report(self, text: str) -> None:
         self.terminal.say(text, Style.ERROR)
+
+    def _compare_policy(self, blueprint: Blueprint) -> None:
+        """Tell if Envoy knows less than the policy that is in use now."""
+        try:
+            policy = load_policy(blueprint.policy, self.env)
+        except PolicyError:
+            return  # changed once more; the processors tell what is wrong
+        known = blueprint.folder.envoy_config.read_text()
+        if _configuration(blueprint, policy) != known:
+            self.terminal.say(
+                "Envoy does not know the changed providers, timeouts or retries: stop "
+                "this and start it again.",
+                Style.WARNING,
+            )
+
+
+def _configuration(blueprint: Blueprint, policy: Policy) -> str:
+    return to_yaml(render(policy, blueprint.envoy_settings()))
 
 
 async def _until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> None:
@@ -164,8 +171,9 @@ def _on_signals(stop: asyncio.Event, hurry: asyncio.Event) -> None:
             hurry.set()
         stop.set()
 
-    loop = asyncio.get_running_loop()
-    for number in SIGNALS:
-        # nohup, and shells for what they run in the background, mean it so.
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            loop.add_signal_handler(number, handle)
+    numbers = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    # nohup means it so.
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        numbers.discard(signal.SIGHUP)
+    for number in numbers:
+        asyncio.get_running_loop().add_signal_handler(number, handle)

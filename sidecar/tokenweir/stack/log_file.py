@@ -28,7 +28,7 @@ class LogFile:
         self._marked_at = self._read_to
 
     def mark(self) -> None:
-        """Begin a new life of the child: `tail` shows nothing of what was before."""
+        """Forget what is there: `tail` shows nothing of it."""
         self._marked_at = self._size()
 
     def tail(self, lines: int, unlike: str = "") -> list[str]:

@@ -50,6 +50,8 @@ def _obstacle(port: int) -> str | None:
         try:
             probe.bind((HOST, port))
             probe.listen()
+        except OverflowError:
+            return "does not exist"
         except PermissionError:
             return "is reserved for root"
         except OSError as error:

@@ -18,7 +18,6 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from tokenweir.stack.backoff import (
     FIRST_DELAY_SECONDS,
     MAX_DEATHS,
-    WINDOW_SECONDS,
     Backoff,
 )
 from tokenweir.stack.child import Child, ChildSpec
@@ -72,19 +71,22 @@ class Supervisor:
     async def _keep(self, child: Child) -> None:
         backoff = Backoff(self._first_delay_seconds)
         while True:
+            ready_since = time.monotonic()
             await child.wait()
+            delay_seconds = backoff.after_death(time.monotonic() - ready_since)
             death: str | None = child.obituary()
             while death is not None:
-                death = await self._restart(child, death, backoff)
+                death = await self._restart(child, death, delay_seconds)
+                delay_seconds = backoff.after_death(0) if death else None
 
-    async def _restart(self, child: Child, death: str, backoff: Backoff) -> str | None:
+    async def _restart(
+        self, child: Child, death: str, delay_seconds: float | None
+    ) -> str | None:
         """Start *child* again after a while; return how that failed, or None."""
         name = child.spec.name
-        delay_seconds = backoff.after_death(time.monotonic())
         if delay_seconds is None:
             raise ChildFailedError(
-                f"{death}\n{name} died more than {MAX_DEATHS} times within "
-                f"{WINDOW_SECONDS:.0f} s: giving up."
+                f"{death}\n{name} died {MAX_DEATHS + 1} times: giving up."
             )
         self._report(f"{death}\nStarting {name} again in {delay_seconds:g} s.")
         await asyncio.sleep(delay_seconds)

@@ -83,10 +83,10 @@ class Welcome:
 
     def _limit(self) -> str:
         return f"""\
-  # Over the limit of 60 requests a minute: look at the last ones.
-  for i in $(seq 70); do
-    curl -s -o /dev/null -w '%{{http_code}} ' {_chat(OPENAI_MODEL)}
-  done"""
+  # Five streams that may take 15,000 tokens each: a limit of 60,000 holds four.
+  for i in 1 2 3 4 5; do
+    curl -s -o /dev/null -w '%{{http_code}}\\n' {_chat(OPENAI_MODEL, '"stream": true, "max_tokens": 15000, ')} &
+  done; wait"""
 
     # === where to look =========================================================
 

@@ -1,0 +1,154 @@
+"""`tokenweir up`: what is asked for, and why it can't be had."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tokenweir.cli.main import main
+from tokenweir.stack.failure import StackError
+from tokenweir.stack.local_stack import LocalStack
+from tokenweir.stack.ports import free_port
+from tokenweir.stack.settings import StackSettings
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[StackSettings]:
+    """What stacks were asked for; none is run."""
+    settings: list[StackSettings] = []
+
+    def run(stack: LocalStack) -> None:
+        settings.append(stack.settings)
+
+    monkeypatch.setattr(LocalStack, "run", run)
+    return settings
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that somebody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_nothing_has_to_be_said(asked: list[StackSettings]) -> None:
+    """Without options it is the demo, on the usual ports."""
+    assert main(["up"]) == 0
+    assert asked == [StackSettings()]
+
+
+def test_all_can_be_said(
+    asked: list[StackSettings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every option reaches the stack; a ledger's URL may be in a variable."""
+    monkeypatch.setenv("LEDGER", "redis://:secret@host")
+    options = "--policy my.yaml --port 4100 --admin-port 9100 --ledger env:LEDGER "
+    options += "--workers 3 --log-dir logs"
+
+    assert main(["up", *options.split()]) == 0
+    assert asked == [
+        StackSettings(
+            policy=Path("my.yaml"),
+            port=4100,
+            admin_port=9100,
+            ledger_url="redis://:secret@host",
+            workers=3,
+            log_dir=Path("logs"),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "options", ["--port 0", "--port 65536", "--port x", "--workers 0", "--workers 65"]
+)
+def test_values_out_of_range_are_wrong_usage(
+    options: str, asked: list[StackSettings]
+) -> None:
+    """Exit code 2, as for any option that can't be read."""
+    with pytest.raises(SystemExit) as exit_:
+        main(["up", *options.split()])
+
+    assert exit_.value.code == 2
+    assert asked == []
+
+
+def test_an_empty_variable_is_no_ledger(
+    asked: list[StackSettings], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A ledger that was meant to be there is not replaced by another."""
+    assert main(["up", "--ledger", "env:NOT_SET_ANYWHERE"]) == 2
+    assert "env:NOT_SET_ANYWHERE is empty or not set" in capsys.readouterr().err
+    assert asked == []
+
+
+def test_a_failure_is_told_and_is_exit_code_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the stack says about its end is the last that is printed."""
+
+    def run(_: LocalStack) -> None:
+        raise StackError("envoy died more than 5 times")
+
+    monkeypatch.setattr(LocalStack, "run", run)
+
+    assert main(["up"]) == 1
+    assert capsys.readouterr().err == "envoy died more than 5 times\n"
+
+
+def test_a_taken_port_is_told(taken: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is started, and another port is proposed."""
+    options = ["--port", str(taken), "--admin-port", str(free_port())]
+
+    assert main(["up", *options]) == 1
+    assert f"Port {taken} is taken by another program." in capsys.readouterr().err
+
+
+def test_one_port_can_not_be_two(capsys: pytest.CaptureFixture[str]) -> None:
+    """Apps and workers need ports of their own."""
+    options = "--port 4102 --admin-port 4100 --workers 3"
+
+    assert main(["up", *options.split()]) == 1
+    assert "Port 4102 can't be both" in capsys.readouterr().err
+
+
+def test_missing_packages_are_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who installed Tokenweir alone learns how to get the rest."""
+    monkeypatch.setitem(sys.modules, "llmock", None)
+
+    assert main(["up"]) == 1
+    assert "pip install 'tokenweir[demo]'" in capsys.readouterr().err
+
+
+def test_every_mistake_of_a_policy_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A policy that can't be used is named, with all that is wrong with it."""
+    policy = tmp_path / "my.yaml"
+    policy.write_text("version: 1\nproviders: {}\nmodels: {}\ntenants: {}\n")
+    ports = ["--port", str(free_port()), "--admin-port", str(free_port())]
+
+    assert main(["up", "--policy", str(policy), *ports]) == 1
+    told = capsys.readouterr()
+    assert [line.split(":")[0] for line in told.out.splitlines()] == [
+        "providers",
+        "models",
+        "tenants",
+    ]
+    assert f"{policy}: can't be used as a policy" in told.err
+
+
+def test_logs_that_can_not_be_written_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder for logs that can't be made is a message, not a traceback."""
+    (tmp_path / "file").touch()
+    ports = ["--port", str(free_port()), "--admin-port", str(free_port())]
+
+    assert main(["up", "--log-dir", str(tmp_path / "file" / "logs"), *ports]) == 1
+    assert "Can't be run: " in capsys.readouterr().err
