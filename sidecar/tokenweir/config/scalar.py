@@ -18,7 +18,13 @@ from pydantic import (
 )
 
 from tokenweir.config.base_url import BaseUrl, parse_base_url
-from tokenweir.config.quantity import parse_body_limit_bytes, parse_duration_ms
+from tokenweir.config.quantity import (
+    MAX_BODY_BYTES,
+    MAX_DURATION_MS,
+    MIN_BODY_BYTES,
+    parse_body_limit_bytes,
+    parse_duration_ms,
+)
 from tokenweir.config.secret_reference import SecretReference, parse_reference
 from tokenweir.core.bucket import MAX_TOKENS
 
@@ -72,7 +78,7 @@ Duration = Annotated[
     WithJsonSchema(
         {
             "anyOf": [
-                {"type": "number", "minimum": 0, "maximum": 86_400},
+                {"type": "number", "minimum": 0, "maximum": MAX_DURATION_MS // 1000},
                 {"type": "string", "pattern": "^[0-9]{1,9}(ms|s|m|h)$"},
             ]
         }
@@ -94,7 +100,11 @@ BodyLimit = Annotated[
     WithJsonSchema(
         {
             "anyOf": [
-                {"type": "integer", "minimum": 1024, "maximum": 67_108_864},
+                {
+                    "type": "integer",
+                    "minimum": MIN_BODY_BYTES,
+                    "maximum": MAX_BODY_BYTES,
+                },
                 {"type": "string", "pattern": "^[0-9]{1,9} ?(B|KiB|MiB)$"},
             ]
         }
