@@ -95,6 +95,7 @@ async def test_tls_with_a_wrong_certificate(tmp_path: Path, fault: str) -> None:
     name = "elsewhere.example" if fault == "name" else "localhost"
     context = signer.server_context(name, days=-1 if fault == "expired" else 1)
     setup = _over_tls(context, authority)
+    setup.settings = {"connect_timeout_ms": 1_000}
     if fault == "plain":
         setup.upstream = ScriptedUpstream()
 
@@ -145,10 +146,11 @@ async def test_dead_workers_are_passed_over(dead_workers: int) -> None:
 
 async def test_all_workers_dead() -> None:
     """With every worker dead requests are refused at once, and not for longer."""
-    async with gateway(Setup(dead_workers=1)) as gate:
+    patient = {"admission_timeout_ms": 60_000}
+    async with gateway(Setup(dead_workers=1, settings=patient)) as gate:
         await gate.processor.stop()
 
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(20):
             refused = await gate.ask(POST)
         await gate.processor.start()
         again = await gate.ask(POST)
