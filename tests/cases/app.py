@@ -121,6 +121,12 @@ class Call:
             while not self.status or not all(mark in self.body for mark in markers):
                 assert await self._more(), bytes(self.body)
 
+    async def until_length(self, size_bytes: int) -> None:
+        """Return once so much of the body has come."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while len(self.body) < size_bytes:
+                assert await self._more(), bytes(self.body)
+
     async def reply(self) -> Reply:
         """Return the response once it is over, or broken off; and hang up."""
         async with asyncio.timeout(PATIENCE_SECONDS):

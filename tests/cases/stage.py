@@ -13,15 +13,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
 
-from tests.cases.apis import OPENAI, QUESTION, Api
-from tests.cases.app import Call, Reply, Request, ask, request
+from tests.cases.apis import QUESTION, Api
+from tests.cases.app import Call, Leave, Reply, Request, ask, request
 from tests.ledger_view import CLASSES
 from tests.pod import Pod, policy, until
-from tests.scripted_upstream import ScriptedUpstream, Step, event_stream
+from tests.scripted_upstream import ScriptedUpstream, Step, event_stream, head
 from tokenweir.core.bucket import UNITS_PER_TOKEN
 from tokenweir.core.dialects.base import Message, Prompt
 from tokenweir.core.holding import State
@@ -29,6 +29,9 @@ from tokenweir.core.usage import TokenUsage
 from tokenweir.tokenizers.counter import TokenCounter
 
 SECONDS_TO_SETTLE = 5.0
+STREAM_HEAD = head(
+    headers=(("content-type", "text/event-stream"), ("transfer-encoding", "chunked"))
+)
 # It refills by a token a minute: what leaves it can be told exactly.
 CAPACITY = 1_000_000_000
 QUOTAS = [
@@ -75,25 +78,35 @@ class Stage:
     pod: Pod
     counter: TokenCounter
     _level_units: int = 0
+    _calls: list[Call] = field(default_factory=list)
 
     @classmethod
     @contextlib.asynccontextmanager
     async def open(cls, **changes: object) -> AsyncIterator[Self]:
         """Set it up; *changes* are to the policy, see `tests.pod.policy`."""
         counter = TokenCounter()
-        counter.preload([OPENAI.model])
         async with ScriptedUpstream() as upstream:
             content = policy(upstream.port, **{"quotas": QUOTAS, **changes})
             async with Pod.start(content) as pod:
-                yield cls(upstream, pod, counter)
+                stage = cls(upstream, pod, counter)
+                yield stage
+                stage.leave()
         counter.close()
 
     # === calling ===============================================================
 
     async def begin(self, api: Api, body: bytes, *headers: str) -> Call:
         """Send *body* to the API, and come back with the call under way."""
+        self.leave()
         self._level_units = await self.level_units()
-        return await Call.begin(self.pod.port, request(api.path, body, *headers))
+        call = await Call.begin(self.pod.port, request(api.path, body, *headers))
+        self._calls.append(call)
+        return call
+
+    def leave(self) -> None:
+        """Hang up whatever a test that broke has left open."""
+        while self._calls:
+            self._calls.pop().leave(Leave.CLOSE)
 
     async def ask(
         self, api: Api, steps: Sequence[Step], body: bytes, *headers: str
@@ -118,6 +131,23 @@ class Stage:
         assert reply.whole
         assert reply.body == b"".join(pieces)
         return reply, settled
+
+    async def stream_unasked(
+        self, api: Api, pieces: Sequence[bytes], extra: bytes, pause_seconds: float = 0
+    ) -> Settled:
+        """
+        Stream *pieces* to an app that did not ask for usage.
+
+        It must get every byte but *extra*, the event that only we asked for (if any);
+        and that one too where the API sends it in any case.
+        """
+        steps = event_stream(pieces, pause_seconds)
+        reply, settled = await self.ask(api, steps, api.request(asked=False))
+        sent = b"".join(pieces)
+        assert not extra or sent.count(extra) == 1
+        assert reply.whole
+        assert reply.body == (sent.replace(extra, b"") if api.asks_usage else sent)
+        return settled
 
     async def send(self, asked: Request) -> Reply:
         """Send *asked* and return its response."""
@@ -163,6 +193,7 @@ class Stage:
 
     async def owed(self, api: Api, texts: Sequence[str]) -> tuple[int, int]:
         """Return the tokens of the usual request, and of *texts*, by our counter."""
+        await asyncio.to_thread(self.counter.preload, [api.model])
         prompt = Prompt((Message("user", (QUESTION,)),))
         asked = await self.counter.count_prompt(prompt, api.model, None)
         passed = await self.counter.count_texts(texts, api.model, None)
