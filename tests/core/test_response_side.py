@@ -1,3 +1,4 @@
+import zlib
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -437,6 +438,7 @@ def test_left_after_the_report() -> None:
 
     assert settlement.usage == REPORTED
     assert settlement.source is Source.REPORTED
+    assert settlement.outcome is Outcome.CUT
 
 
 def test_anthropic_cut() -> None:
@@ -543,6 +545,21 @@ def test_unreadable(headers: Headers, body: bytes, output_tokens: int) -> None:
     assert settlement.outcome is Outcome.COMPLETED
 
 
+def test_unreadable_from_somewhere_on() -> None:
+    """What could be read before the body broke is counted, and told as an estimate."""
+    headers: Headers = (*STREAM, ("content-encoding", "gzip"))
+    exchange = responding(ResponseHead(200, headers))
+    packer = zlib.compressobj(wbits=31)
+    packed = packer.compress(delta("Hello") + delta(" there!"))
+    packed += packer.flush(zlib.Z_SYNC_FLUSH)
+    exchange.handle(ResponseChunk(packed), NOW_MS)
+    broken = ResponseChunk(b"\xff" * 100, ended=True)
+    settlement = settled(exchange, broken, tokens=4)
+
+    assert settlement.usage == TokenUsage(input_tokens=30, output_tokens=4)
+    assert settlement.source is Source.ESTIMATED
+
+
 @pytest.mark.parametrize("length", ["", "-5", "x", "4e2", "٤٠٠", "4" * 5_000])
 def test_strange_length(length: str) -> None:
     """A content-length that is no number counts as none."""
@@ -599,12 +616,14 @@ def test_drain() -> None:
 
 
 def test_drain_of_half_a_json_answer() -> None:
-    """A drain does not take half a body for a whole one: the input is charged."""
-    exchange = responding(ResponseHead(200, JSON))
+    """Of half a JSON answer, all has been generated: it is charged by its length."""
+    headers: Headers = (*JSON, ("content-length", "400"))
+    exchange = responding(ResponseHead(200, headers))
     exchange.handle(ResponseChunk(REPLY[:100]), NOW_MS)
     settlement = settled(exchange, DrainDeadline())
 
-    assert settlement.usage.input_tokens == 30
+    assert settlement.usage == TokenUsage(input_tokens=30, output_tokens=100)
+    assert settlement.source is Source.ESTIMATED
     assert settlement.outcome is Outcome.DRAINED
 
 

@@ -158,9 +158,10 @@ class ResponseSide:
 
     def _over(self, outcome: Outcome) -> Step:
         """The body is over: charge what was reported, or have the rest counted."""
-        if self._reader is not None and outcome is not Outcome.DRAINED:
+        if self._reader is not None:
             # A body whose end Envoy did not announce (trailers, a client that left
-            # with the last byte) may be whole all the same.
+            # with the last byte) may be whole all the same. And of half a JSON
+            # body, all has been generated.
             self._reader.end()
         facts = self._facts
         self._outcome = self._judged(outcome, facts)

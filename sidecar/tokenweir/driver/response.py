@@ -103,7 +103,6 @@ class ResponseDriver:
                 case Extend(hold, output_tokens):
                     self._spawn(self._services.ledger.extend(hold, output_tokens))
                 case CountTexts():
-                    self._timer.cancel()
                     self._spawn(self._count(command))
                 case Settle():
                     self._settle(command)
