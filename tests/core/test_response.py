@@ -1,0 +1,453 @@
+"""Whatever a provider reports is known, however its body is cut or encoded."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.recorded import NEEDS_RECORDINGS, Recording, recordings
+from tokenweir.core.dialects import by_route, dialect_of
+from tokenweir.core.dialects.base import Dialect, ResponseFacts
+from tokenweir.core.response import ResponseReader
+from tokenweir.core.usage import TokenUsage
+
+CHAT = by_route("chat_completions")
+MESSAGES = by_route("messages")
+SSE, JSON = "text/event-stream", "application/json"
+
+USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
+KNOWN = TokenUsage(input_tokens=11, output_tokens=7)
+REPLY = json.dumps(
+    {
+        "model": "gpt-4o",
+        "choices": [{"message": {"content": "你好 ✅ é"}, "finish_reason": "stop"}],
+        "usage": USAGE,
+    },
+    ensure_ascii=False,
+).encode()
+ANTHROPIC_STREAM = (
+    b'event: message_start\ndata: {"type":"message_start","message":{"model":"claude-x",'
+    b'"usage":{"input_tokens":9,"cache_read_input_tokens":1,"output_tokens":1}}}\n\n'
+    b'event: content_block_delta\ndata: {"type":"content_block_delta",'
+    b'"delta":{"type":"text_delta","text":"hi"}}\n\n'
+    b'event: message_delta\ndata: {"type":"message_delta",'
+    b'"delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":16}}\n\n'
+    b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+)
+
+
+def stream(*events: dict[str, Any] | bytes, end: bytes = b"\n") -> bytes:
+    """Return a stream of *events*; bytes are put in as they are."""
+    lines = [
+        event
+        if isinstance(event, bytes)
+        else b"data: " + json.dumps(event, ensure_ascii=False).encode() + end + end
+        for event in events
+    ]
+    return b"".join(lines)
+
+
+def text(content: str) -> dict[str, Any]:
+    """Return an event that carries *content*."""
+    return {"choices": [{"index": 0, "delta": {"content": content}}]}
+
+
+PLAIN_STREAM = stream(
+    b": keep-alive\n\n",
+    text("你好 ✅ é"),
+    text("\u2028\x85!"),
+    b"retry: 3000\n\nid: 7\n\nevent: ping\n\ndata:\n\n",
+    b'data: {"choices":[{"delta":{"content":"\xff"}}]}\n\n',
+    {"choices": [{"delta": {}, "finish_reason": "stop"}]},
+    {"choices": [], "usage": USAGE},
+    b"data: [DONE]\n\n",
+)
+
+
+def facts_of(
+    *chunks: bytes,
+    dialect: Dialect = CHAT,
+    content_type: str = SSE,
+    content_encoding: str = "",
+    status: int = 200,
+) -> ResponseFacts:
+    """Return what is known after a body that came as *chunks*."""
+    reader = ResponseReader(
+        dialect,
+        status=status,
+        content_type=content_type,
+        content_encoding=content_encoding,
+    )
+    for chunk in chunks:
+        reader.feed(chunk)
+    reader.end()
+    return reader.facts
+
+
+def in_pieces(body: bytes, size_bytes: int) -> Iterable[bytes]:
+    """Return *body* in pieces of one size."""
+    return (body[at : at + size_bytes] for at in range(0, len(body), size_bytes))
+
+
+def raw_deflate(body: bytes) -> bytes:
+    """Return *body* as a bare deflate stream."""
+    encoder = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return encoder.compress(body) + encoder.flush()
+
+
+BODIES: dict[str, tuple[bytes, dict[str, Any]]] = {
+    "lf": (PLAIN_STREAM, {}),
+    "crlf": (PLAIN_STREAM.replace(b"\n", b"\r\n"), {}),
+    "cr": (PLAIN_STREAM.replace(b"\n", b"\r"), {}),
+    "mixed": (PLAIN_STREAM.replace(b"\n\n", b"\n\r\n"), {}),
+    "unspaced": (PLAIN_STREAM.replace(b"data: ", b"data:"), {}),
+    "two spaces": (PLAIN_STREAM.replace(b"data: ", b"data:  "), {}),
+    "byte-order mark": (b"\xef\xbb\xbf" + PLAIN_STREAM, {}),
+    "gzip": (gzip.compress(PLAIN_STREAM), {"content_encoding": "gzip"}),
+    "gzip unlabelled": (gzip.compress(PLAIN_STREAM), {}),
+    "two members": (
+        gzip.compress(PLAIN_STREAM[:99]) + gzip.compress(PLAIN_STREAM[99:]),
+        {"content_encoding": "gzip"},
+    ),
+    "zlib": (zlib.compress(PLAIN_STREAM), {"content_encoding": "deflate"}),
+    "raw": (raw_deflate(PLAIN_STREAM), {"content_encoding": "deflate"}),
+    "messages": (ANTHROPIC_STREAM, {"dialect": MESSAGES}),
+    "json": (REPLY, {"content_type": JSON}),
+    "json gzip": (
+        gzip.compress(REPLY),
+        {"content_type": JSON, "content_encoding": "gzip"},
+    ),
+}
+REPORTED = {
+    "messages": TokenUsage(input_tokens=9, cached_input_tokens=1, output_tokens=16)
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_every_cut(name: str) -> None:
+    """However a body is cut, what is known of it is the same, and it's what it says."""
+    body, head = BODIES[name]
+    whole = facts_of(body, **head)
+    assert whole.usage == REPORTED.get(name, KNOWN)
+    assert whole.usage_final
+    assert whole.finished
+    assert not whole.unreadable
+
+    assert facts_of(*in_pieces(body, 1), **head) == whole
+    for place in range(1, len(body)):
+        assert facts_of(body[:place], body[place:], **head) == whole
+
+
+@given(st.sampled_from([*BODIES]), st.sets(st.integers(0, 2_000), max_size=20))
+def test_any_cut(name: str, places: set[int]) -> None:
+    """Many cuts change as little as one."""
+    body, head = BODIES[name]
+    edges = sorted({0, len(body), *(place % len(body) for place in places)})
+
+    cut = facts_of(*(body[a:b] for a, b in pairwise(edges)), **head)
+    assert cut == facts_of(body, **head)
+
+
+def test_text_of_a_cut_stream() -> None:
+    """Text that was cut in its characters is whole, and bytes that are broken show."""
+    facts = facts_of(*in_pieces(PLAIN_STREAM, 1))
+
+    assert facts.texts == ["你好 ✅ é", "\u2028\x85!", "\ufffd"]
+    assert facts.text_bytes == sum(len(piece.encode()) for piece in facts.texts)
+    assert facts.deltas == 3
+
+
+READABLE = [
+    pytest.param(recording, id=recording.name)
+    for recording in recordings()
+    if dialect_of(recording.path)
+]
+
+
+def reported(recording: Recording) -> dict[str, int]:
+    """Return the last figures in a recorded body, found without any parser of ours."""
+    figures: dict[str, int] = {}
+    for line in recording.response.decode().replace("data:", "\n").split("\n\n"):
+        for candidate in (line, recording.response.decode()):
+            try:
+                data = json.loads(candidate)
+            except ValueError:
+                continue
+            for holder in (data, data.get("message") or {}):
+                figures |= {
+                    name: value
+                    for name, value in (holder.get("usage") or {}).items()
+                    if isinstance(value, int)
+                }
+    return figures
+
+
+@NEEDS_RECORDINGS
+@pytest.mark.parametrize("recording", READABLE)
+def test_recorded_usage(recording: Recording) -> None:
+    """What a real provider reported is what is known."""
+    dialect = dialect_of(recording.path)
+    assert dialect is not None
+    facts = facts_of(
+        recording.response,
+        dialect=dialect,
+        content_type=recording.content_type,
+        status=recording.status,
+    )
+    figures = reported(recording)
+    usage = facts.usage or TokenUsage()
+
+    if dialect is CHAT:
+        assert usage.total_input_tokens == figures.get("prompt_tokens", 0)
+        assert usage.total_output_tokens == figures.get("completion_tokens", 0)
+    else:
+        assert usage.input_tokens == figures["input_tokens"]
+        assert usage.cached_input_tokens == figures.get("cache_read_input_tokens", 0)
+        assert usage.cache_write_tokens == figures.get("cache_creation_input_tokens", 0)
+        assert usage.total_output_tokens == figures["output_tokens"]
+    assert facts.usage_final == bool(figures)
+    assert facts.finished == (recording.status == 200)
+    assert (facts.error is None) == (recording.status == 200)
+    assert not facts.unreadable
+
+
+@NEEDS_RECORDINGS
+@pytest.mark.parametrize("recording", READABLE)
+def test_recorded_bodies_at_every_cut(recording: Recording) -> None:
+    """However a recorded body is cut, what is known of it is the same."""
+    dialect = dialect_of(recording.path)
+    assert dialect is not None
+    body = recording.response
+    head: dict[str, Any] = {"dialect": dialect, "content_type": recording.content_type}
+    whole = facts_of(body, **head)
+
+    assert facts_of(*in_pieces(body, 1), **head) == whole
+    for place in range(1, len(body)):
+        assert facts_of(body[:place], body[place:], **head) == whole
+
+
+@NEEDS_RECORDINGS
+def test_there_are_recordings() -> None:
+    """The recordings are found, those of both dialects, streams and JSON."""
+    assert len(READABLE) >= 25
+
+
+@pytest.mark.parametrize("content_encoding", ["br", "zstd", "gzip, br"])
+def test_unknown_coding(content_encoding: str) -> None:
+    """What can't be decoded is unreadable, not an answer without tokens (T20)."""
+    facts = facts_of(PLAIN_STREAM, content_encoding=content_encoding)
+
+    assert facts == ResponseFacts(unreadable=True)
+
+
+def test_broken_coding() -> None:
+    """What was read before a coding broke is known, and said to be doubtful."""
+    encoder = zlib.compressobj(wbits=31)
+    body = encoder.compress(PLAIN_STREAM) + encoder.flush(zlib.Z_SYNC_FLUSH)
+    facts = facts_of(body, b"\xff" * 100, content_encoding="gzip")
+
+    assert facts.usage == KNOWN
+    assert facts.unreadable
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "readable"),
+    [
+        ("text/event-stream; charset=utf-8", PLAIN_STREAM, True),
+        ("TEXT/Event-Stream", PLAIN_STREAM, True),
+        ("text/event-stream", REPLY, True),
+        ("text/event-stream", b"\n\n" + PLAIN_STREAM, True),
+        ("text/event-stream", b"comment-ish\n\n" + PLAIN_STREAM, True),
+        ("text/event-stream", b"data:{}\n", True),
+        ("application/json; charset=utf-8", REPLY, True),
+        ("application/json", b" \r\n\t" + REPLY, True),
+        ("application/json", b"\xef\xbb\xbf " + REPLY, True),
+        ("application/json", PLAIN_STREAM, True),
+        ("application/problem+json", b'{"a":1}', True),
+        ("", REPLY, True),
+        ("", PLAIN_STREAM, True),
+        ("text/plain", b"\n\n" + REPLY, True),
+        ("application/octet-stream", b": hello\n\n" + PLAIN_STREAM, True),
+        ("text/plain", b"event: x\n\n" + PLAIN_STREAM, True),
+        ("application/json", b"[1,2]", False),
+        ("application/json", b"x", False),
+        ("text/json", b"Bad Gateway", False),
+        ("text/html", b"<html>" + REPLY, False),
+        ("", b"Bad Gateway, sorry", False),
+        ("audio/mpeg", b"ID3\x04\x00" * 10, False),
+        ("text/plain", b"\xef\xbb\xbf" + b"\n" * 1_000, False),
+    ],
+)
+def test_what_a_body_is(content_type: str, body: bytes, readable: bool) -> None:
+    """What a body begins with tells what it is, and its label only otherwise."""
+    for chunks in ([body], in_pieces(body, 1), in_pieces(body, 3)):
+        facts = facts_of(*chunks, content_type=content_type)
+
+        assert facts.unreadable is not readable
+        assert (facts.usage == KNOWN) is (b"usage" in body and readable)
+
+
+def test_blanks_without_end() -> None:
+    """Blanks are no body, and are not kept to be searched again."""
+    reader = ResponseReader(CHAT, status=200, content_type=JSON, content_encoding="")
+    for _ in range(1_000):
+        reader.feed(b"\n" * 1_000)
+    reader.end()
+
+    assert reader._head == b""
+    assert reader.facts == ResponseFacts()
+
+
+def test_empty_body() -> None:
+    """A body without a byte says nothing."""
+    assert facts_of() == ResponseFacts()
+    assert facts_of(b"", b"") == ResponseFacts()
+
+
+def test_end_counts_once() -> None:
+    """To say twice that a body is over changes nothing."""
+    reader = ResponseReader(CHAT, status=200, content_type=JSON, content_encoding="")
+    reader.feed(REPLY)
+    reader.end()
+    once = ResponseFacts(
+        **{name: getattr(reader.facts, name) for name in ("usage", "texts")}
+    )
+    reader.end()
+
+    assert reader.facts.texts == once.texts == ["你好 ✅ é"]
+    assert reader.facts.deltas == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (b'{"error":{"type":"server_error","code":"overloaded"}}', "overloaded"),
+        (b'{"detail":"not found"}', "error"),
+        (b"<html>Bad Gateway</html>", "error"),
+        (b"", "error"),
+    ],
+)
+def test_error_status(body: bytes, error: str) -> None:
+    """An error status is an error, of the type that the body tells if it does."""
+    assert facts_of(body, content_type=JSON, status=502).error == error
+
+
+@pytest.mark.parametrize(
+    ("events", "texts", "usage"),
+    [
+        ([{"error": {"type": "server_error"}}], [], None),
+        ([text("a"), {"error": {"type": "server_error"}}], ["a"], None),
+        (
+            [text("a"), {"usage": USAGE}, {"error": {"type": "server_error"}}],
+            ["a"],
+            KNOWN,
+        ),
+    ],
+)
+def test_error_in_a_stream(
+    events: list[dict[str, Any] | bytes], texts: list[str], usage: TokenUsage | None
+) -> None:
+    """An error in a stream leaves known what came before it (T27)."""
+    facts = facts_of(stream(*events, b"data: [DONE]\n\n"))
+
+    assert (facts.error, facts.texts, facts.usage) == ("server_error", texts, usage)
+    assert not facts.finished
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        b"",
+        b"data: [DONE]\n\n" * 2,
+        b'data: [DONE]\n\ndata: {"choices":[]}\n\n',
+        b"data:[DONE]\n\n",
+        b"data: [DONE]",
+        b"\n\n\n",
+    ],
+)
+def test_endings(ending: bytes) -> None:
+    """The end of the stream is the end, whatever stands there (T26)."""
+    last = {"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": USAGE}
+    facts = facts_of(stream(text("a"), last) + ending)
+
+    assert (facts.usage, facts.usage_final, facts.finished) == (KNOWN, True, True)
+
+
+def test_usage_after_the_end() -> None:
+    """Usage that comes after [DONE] counts (T26)."""
+    assert (
+        facts_of(stream(text("a"), b"data: [DONE]\n\n", {"usage": USAGE})).usage
+        == KNOWN
+    )
+
+
+def test_running_totals() -> None:
+    """Totals that come with every event are right wherever the stream is cut (T14)."""
+    events = [
+        text("a") | {"usage": {"prompt_tokens": 6_179, "completion_tokens": k}}
+        for k in range(1, 223)
+    ]
+    reader = ResponseReader(CHAT, status=200, content_type=SSE, content_encoding="")
+    for k, event in enumerate(events, start=1):
+        reader.feed(stream(event))
+
+        assert reader.facts.usage == TokenUsage(input_tokens=6_179, output_tokens=k)
+        assert reader.facts.usage_final
+
+
+def test_flood_of_text_is_bounded() -> None:
+    """Of a long answer the beginning is kept, and all of it is measured."""
+    event = stream(text("word " * 1_000))
+    facts = facts_of(*[event] * 200)
+
+    assert facts.text_bytes == 1_000_000
+    assert sum(map(len, facts.texts)) == 256 * 1024
+    assert facts.deltas == 200
+
+
+JUNK = st.binary(max_size=40) | st.sampled_from(
+    [
+        b"data: ",
+        b"\n\n",
+        b'{"choices":[{"delta":',
+        b"null",
+        b"}]}",
+        b'{"usage":{',
+        b"\x1f\x8b",
+    ]
+)
+
+
+@given(
+    st.lists(JUNK, max_size=8),
+    st.sampled_from([SSE, JSON, "", "text/html"]),
+    st.sampled_from(["", "gzip", "deflate", "br"]),
+    st.sampled_from([CHAT, MESSAGES]),
+)
+def test_nothing_raises(
+    chunks: list[bytes], content_type: str, content_encoding: str, dialect: Dialect
+) -> None:
+    """No bytes whatever make reading a response raise."""
+    facts_of(
+        *chunks,
+        content_type=content_type,
+        content_encoding=content_encoding,
+        dialect=dialect,
+    )
+
+
+@given(st.integers(0, len(PLAIN_STREAM) - 1), st.binary(min_size=1, max_size=3))
+def test_mutated_stream(place: int, junk: bytes) -> None:
+    """A few wrong bytes raise nothing, and never make figures up."""
+    body = PLAIN_STREAM[:place] + junk + PLAIN_STREAM[place + len(junk) :]
+    usage = facts_of(body).usage
+
+    assert usage is None or min(usage.by_class().values(), default=0) >= 0

@@ -1,0 +1,236 @@
+"""Each kind of body is read when it can be, and kept within its cap till then."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from tokenweir.core import response_body
+from tokenweir.core.dialects import by_route
+from tokenweir.core.dialects.base import ResponseFacts
+from tokenweir.core.response_body import (
+    MAX_JSON_BYTES,
+    TAIL_BYTES,
+    EventBody,
+    JsonBody,
+    UnknownBody,
+)
+from tokenweir.core.usage import TokenUsage
+
+CHAT = by_route("chat_completions")
+USAGE = b'"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18}'
+KNOWN = TokenUsage(input_tokens=11, output_tokens=7)
+
+
+def json_facts(*pieces: bytes) -> ResponseFacts:
+    """Return what is known after a JSON body."""
+    facts = ResponseFacts()
+    body = JsonBody(CHAT, facts)
+    for piece in pieces:
+        body.feed(piece)
+    body.end()
+    return facts
+
+
+def event_facts(*pieces: bytes) -> ResponseFacts:
+    """Return what is known after an event stream."""
+    facts = ResponseFacts()
+    body = EventBody(CHAT, facts)
+    for piece in pieces:
+        body.feed(piece)
+    body.end()
+    return facts
+
+
+def large(rest: bytes, size_bytes: int = MAX_JSON_BYTES + 1) -> list[bytes]:
+    """Return a reply above the cap that ends in *rest*, in pieces of 16 KiB."""
+    start = b'{"choices":[{"message":{"content":"'
+    filling = b"x" * (size_bytes - len(start) - len(rest))
+    reply = start + filling + rest
+    return [reply[at : at + 16_384] for at in range(0, len(reply), 16_384)]
+
+
+def test_events_are_read_as_they_come() -> None:
+    """What an event says is known before the next one comes."""
+    facts = ResponseFacts()
+    body = EventBody(CHAT, facts)
+    body.feed(b'data: {"choices":[{"delta":{"content":"a"}}]}\n')
+    before = facts.texts.copy()
+    body.feed(b"\ndata: {")
+
+    assert before == []
+    assert facts.texts == ["a"]
+
+
+def test_last_event_without_an_empty_line() -> None:
+    """A stream may end with its usage and no empty line (T26)."""
+    facts = event_facts(b"data: {" + USAGE + b"}")
+
+    assert facts.usage == KNOWN
+    assert facts.usage_final
+
+
+def test_half_an_event_says_nothing() -> None:
+    """The event that a stream was cut in makes nothing doubtful."""
+    facts = event_facts(b'data: {"choices":[{"delta":{"content":"a"}}]}\n\ndata: {"cho')
+
+    assert facts.texts == ["a"]
+    assert not facts.unreadable
+
+
+def test_broken_event_stays_doubtful() -> None:
+    """An event that was whole and could not be read is not forgotten at the end."""
+    assert event_facts(b"data: {broken\n\n").unreadable
+
+
+def test_event_above_the_cap() -> None:
+    """An event that is too long is lost, which is said; the rest is read (S09)."""
+    pieces = [b"x" * 65_536] * 140
+    facts = event_facts(b"data: ", *pieces, b"\n\ndata: {" + USAGE + b"}\n\n")
+
+    assert facts.unreadable
+    assert facts.usage == KNOWN
+
+
+@pytest.mark.parametrize("size_bytes", [1, 7, 1_000_000])
+def test_json_is_read_at_its_end(size_bytes: int) -> None:
+    """A JSON reply counts once it is whole, however it was cut (T05)."""
+    reply = (
+        b'{"data":[' + b'{"embedding":[0.125,-0.5]},' * 3_000 + b"{}]," + USAGE + b"}"
+    )
+    facts = json_facts(
+        *(reply[at : at + size_bytes] for at in range(0, len(reply), size_bytes))
+    )
+
+    assert facts.usage == KNOWN
+    assert not facts.unreadable
+
+
+def test_nothing_before_the_end() -> None:
+    """Half a JSON reply says nothing."""
+    facts = ResponseFacts()
+    JsonBody(CHAT, facts).feed(b"{" + USAGE)
+
+    assert facts == ResponseFacts()
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b'"}}],' + USAGE + b"}",
+        b'"}}],' + USAGE + b"}\n\n",
+        b'"}}], ' + USAGE.replace(b":{", b" :\n{") + b"}",
+        b'"}}],' + USAGE + b',"service_tier":"default","x":{"usage":{"prompt_tokens":1}}}',
+        b'","usage":{"prompt_tokens":1,"completion_tokens":1}}}],' + USAGE + b"}",
+        rb'\"usage\":{\"prompt_tokens\":1}"}}],' + USAGE + b"}",
+        b'","logprob":-Infinity}}],' + USAGE + b',"p":NaN}',
+    ],
+)  # fmt: skip
+def test_usage_of_a_large_reply(rest: bytes) -> None:
+    """Of a reply above the cap the usage of the outermost object is read."""
+    facts = json_facts(*large(rest))
+
+    assert facts.usage == KNOWN
+    assert facts.usage_final
+    assert facts.texts == []
+    assert not facts.unreadable
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b'"}}]}',
+        b'"}}],"usage":null}',
+        b'"}}],"usage":{}}',
+        b'"}}],"usage":{"prompt_tokens":11}}',
+        b'"}}],"usage":{"prompt_tokens":11,',
+        b'","usage":{"prompt_tokens":1,"completion_tokens":1}}}]}',
+        rb'"}}],"a\"usage":{"prompt_tokens":1,"completion_tokens":1}}',
+        b'"}}],' + USAGE + b',"x":"' + b"x" * TAIL_BYTES + b'"}',
+        b'"}}],"x":[' + b'{"usage":{}},' * 100 + b"{}]}",
+    ],
+)  # fmt: skip
+def test_large_reply_without_usage(rest: bytes) -> None:
+    """If there is no usage at the end of a large reply, it is unreadable."""
+    facts = json_facts(*large(rest))
+
+    assert facts.unreadable
+    assert not facts.usage_final
+
+
+def test_tries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often the word occurs, so many places are tried and no more."""
+    tries = []
+
+    def count(text: bytes) -> None:
+        tries.append(text)
+
+    monkeypatch.setattr(response_body, "read_value", count)
+    json_facts(*large(b'"}}],"x":[' + b'{"usage":{}},' * 5_000))
+
+    assert len(tries) == 16
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_size_of_a_whole_reply(over: int) -> None:
+    """A reply of just the cap is read as a whole."""
+    facts = json_facts(*large(b'"}}],' + USAGE + b"}", MAX_JSON_BYTES + over))
+
+    assert facts.usage == KNOWN
+    assert facts.deltas == 1 - over
+
+
+@pytest.mark.parametrize(
+    "deep", [b"[" * 5_000 + b"]" * 5_000, b"[" + b"{}," * 600_000 + b"{}]"]
+)
+def test_reply_that_is_too_much(deep: bytes) -> None:
+    """Of a reply that is too deep, or holds too many values, usage is read (S04)."""
+    facts = json_facts(b'{"x":' + deep + b"," + USAGE + b"}")
+
+    assert facts.usage == KNOWN
+    assert not facts.unreadable
+
+
+@pytest.mark.parametrize("reply", [b"", b"[]", b'{"choices":', b"<html>"])
+def test_unreadable_reply(reply: bytes) -> None:
+    """What is no JSON object, or half of one, is unreadable."""
+    assert json_facts(reply) == ResponseFacts(unreadable=True)
+
+
+def test_doubt_stays() -> None:
+    """What was doubtful before is so afterwards: the end can't heal it."""
+    facts = ResponseFacts(unreadable=True)
+    body = JsonBody(CHAT, facts)
+    body.feed(b'{"choices":[{"message":{"content":"a"}}],' + USAGE + b"}")
+    body.end()
+
+    assert facts.usage == KNOWN
+    assert facts.texts == ["a"]
+    assert facts.unreadable
+
+
+def test_memory_of_an_endless_reply() -> None:
+    """Of a reply that never ends no more is kept than the cap."""
+    body = JsonBody(CHAT, ResponseFacts())
+    piece = b"x" * 65_536
+    tracemalloc.start()
+    for _ in range(1_000):
+        body.feed(piece)
+    kept_bytes, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak_bytes < 2.5 * MAX_JSON_BYTES
+    assert kept_bytes < MAX_JSON_BYTES
+
+
+def test_unknown_body() -> None:
+    """What is neither events nor JSON is unreadable, once there is some of it."""
+    facts = ResponseFacts()
+    body = UnknownBody(facts)
+    body.end()
+    before = facts.unreadable
+    body.feed(b"<html>")
+
+    assert not before
+    assert facts == ResponseFacts(unreadable=True)
