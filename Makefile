@@ -59,13 +59,18 @@ format: $(DEV_STAMP)  ## Format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 
 .PHONY: bench
-bench: $(DEV_STAMP)  ## Run the benchmarks; takes some minutes
-	$(BIN)/python -m bench $(ARGS)
+bench: $(DEV_STAMP)  ## Run the benchmarks, or one; [NAME=open_streams] [ARGS=--help]
+	@for name in $(or $(NAME),$(benchmarks)); do \
+		echo "== $$name"; $(BIN)/python -m bench.$$name $(ARGS); \
+	done
 
 .PHONY: clean
 clean:  ## Remove the environment and all caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache \
 		.import_linter_cache .hypothesis .coverage htmlcov
+
+# Programs, as opposed to what they share.
+benchmarks = $(notdir $(basename $(shell grep -l __main__ bench/*.py)))
 
 # === what they need ===========================================================
 

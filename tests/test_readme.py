@@ -52,11 +52,14 @@ def test_its_commands_are_there() -> None:
 def test_its_map_is_of_this_tree() -> None:
     """Every place on the map exists."""
     (map_,) = (block for block in blocks("text") if "sidecar/tokenweir/" in block)
-    folder = ROOT
-    for line in map_.splitlines():
-        places = re.findall(r"(?:^|\s)([\w.]+(?:/\w+)*/?(?:\.py)?)(?=\s)", line)
-        del places
-    assert folder
+    named = [
+        (ROOT / "sidecar/tokenweir" if line.startswith("  ") else ROOT) / place
+        for line in map_.splitlines()
+        for place in re.findall(r"\S+", re.split(r"  +", line.strip())[0])
+    ]
+
+    assert len(named) > 10
+    assert [place for place in named if not place.exists()] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
