@@ -57,7 +57,7 @@ def test_a_route_for_each_provider_and_class() -> None:
 
 
 async def test_provider_gets_the_apps_request(gate: Gateway) -> None:
-    """Nothing of the gateway or the governor is in what the provider receives."""
+    """What the provider receives is the app's own, but for the encoding it asks for."""
     sent = [
         "authorization: Bearer app",
         "user-agent: sdk/1.0",
@@ -77,8 +77,9 @@ async def test_provider_gets_the_apps_request(gate: Gateway) -> None:
         "x-forwarded-for": "203.0.113.9",
         "x-request-id": "from-the-app",
         "content-length": "2",
+        "accept-encoding": "identity",
     }
-    assert len(received.headers) == 7
+    assert len(received.headers) == 8
 
 
 async def test_app_gets_the_providers_reply(gate: Gateway) -> None:

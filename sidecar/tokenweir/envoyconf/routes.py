@@ -12,6 +12,11 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
+from envoy_data_plane.envoy.config.core.v3 import (
+    HeaderValue,
+    HeaderValueOption,
+    HeaderValueOptionHeaderAppendAction,
+)
 from envoy_data_plane.envoy.config.route.v3 import (
     DirectResponseAction,
     HeaderMatcher,
@@ -46,10 +51,15 @@ DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 EDIT_HEADROOM_BYTES: Final = 64 * 1024
 NEVER_HEADER: Final = f"{GOVERNOR_PREFIX}never"
 RATE_LIMITED_HEADER: Final = "x-envoy-ratelimited"  # see lua/retry_after.lua
-# Whatever of it Envoy or the processor added is nobody's business upstream. And a
-# reply must be readable, so no encoding is asked for.
+# Replies must be readable. To say nothing would not do: RFC 9110, 12.5.3: "If no
+# Accept-Encoding header field is in the request, any content coding is considered
+# acceptable by the user agent."
+NO_ENCODING: Final = HeaderValueOption(
+    header=HeaderValue(key="accept-encoding", value="identity"),
+    append_action=HeaderValueOptionHeaderAppendAction.OVERWRITE_IF_EXISTS_OR_ADD,
+)
+# Whatever of it Envoy or the processor added is nobody's business upstream.
 NOT_FORWARDED: Final = (
-    "accept-encoding",
     CLUSTER_HEADER,
     TIMEOUT_HEADER,
     "x-forwarded-proto",
@@ -72,6 +82,7 @@ def route_configuration(policy: Policy, settings: EnvoySettings) -> RouteConfigu
         retry_policy=_retry_policy(policy.retries, settings),
         typed_per_filter_config=watched(),
         request_body_buffer_limit=policy.body_limit_bytes + EDIT_HEADROOM_BYTES,
+        request_headers_to_add=[NO_ENCODING],
         request_headers_to_remove=list(NOT_FORWARDED),
         # Only we may say that an answer is ours.
         response_headers_to_remove=[REFUSAL_HEADER, RATE_LIMITED_HEADER],

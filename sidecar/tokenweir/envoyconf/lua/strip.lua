@@ -30,8 +30,8 @@ local function ended(text)  -- at the end of an event, whose lines end with LF?
   return c == LF and (b == LF or b == CR and a == LF)
 end
 
--- Encoded bodies can't be read; the request went out without accept-encoding. What has
--- a length is no stream, unless it says so; other labels are often wrong.
+-- Encoded bodies can't be read; the provider was asked for none. What has a length is
+-- no stream, unless it says so; other labels are often wrong.
 local function may_be_stream(headers)
   if headers:get("content-encoding") then return false end
   local kind = (headers:get("content-type") or ""):lower()
