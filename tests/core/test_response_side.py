@@ -101,6 +101,21 @@ def visible(head: ResponseHead, of: Ticket = TICKET, *, watch_body: bool) -> Pas
 # === the head =====================================================================
 
 
+def test_envoys_own_headers_stay() -> None:
+    """What Envoy says of itself is not taken for a provider's; a provider can't say it."""
+    refusal = (("x-tokenweir-refusal", "upstream_unavailable"),)
+    own = ResponseHead(503, refusal, details="no_healthy_upstream")
+    forged = ResponseHead(503, refusal, details="via_upstream")
+
+    [kept, _] = Exchange.resume(TICKET).handle(own, NOW_MS)
+    [moved, _] = Exchange.resume(TICKET).handle(forged, NOW_MS)
+
+    assert isinstance(kept, PassHead)
+    assert isinstance(moved, PassHead)
+    assert kept.remove_headers == ()
+    assert moved.remove_headers == ("x-tokenweir-refusal",)
+
+
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503, 529])
 def test_provider_refused(status: int) -> None:
     """A provider's refusal costs no tokens, but the attempts."""

@@ -46,7 +46,12 @@ def refused_before_work(head: ResponseHead) -> bool:
     """Tell if *head* says that no provider did any work for this request."""
     if head.status < 400:
         return False
-    return head.details in FROM_PROVIDER or _reason_in(head.details) in NOT_SENT
+    return from_provider(head) or _reason_in(head.details) in NOT_SENT
+
+
+def from_provider(head: ResponseHead) -> bool:
+    """Tell if *head* is the provider's, and not made up by Envoy."""
+    return head.details in FROM_PROVIDER
 
 
 def _reason_in(details: str) -> str:

@@ -232,6 +232,8 @@ class ResponseSide:
 
     def _visible_headers(self, head: ResponseHead) -> headers.HeaderChanges:
         anthropic = self.ticket.dialect == "messages"
+        # What Envoy says of itself, such as why it refuses, is no provider's.
+        upstream = head.headers if accounting.from_provider(head) else ()
         return headers.response_changes(
-            head.headers, self.ticket.states, self._now_ms if anthropic else None
+            upstream, self.ticket.states, self._now_ms if anthropic else None
         )
