@@ -43,6 +43,7 @@ from tokenweir.core.exchange import Exchange
 from tokenweir.core.hold import Amounts, Denied, Granted, Hold
 from tokenweir.core.policy import Secret
 from tokenweir.core.rejection import (
+    BodyTooLarge,
     Draining,
     EncodingNotMetered,
     InternalFault,
@@ -569,6 +570,19 @@ def test_hold_has_all_labels() -> None:
 
     assert hold_of(exchange).subject == side_of(exchange).subject
     assert hold_of(exchange).subject.request_id == "r-1"
+
+
+@pytest.mark.parametrize("spare", [1, 0, -1])
+def test_body_limit_is_exact(spare: int) -> None:
+    """A body of the limit is read, and one of a byte more is not."""
+    body = chat()
+    limit = len(body) + spare
+    arrival = replace(ARRIVAL, policy=replace(policy(), body_limit_bytes=limit))
+    exchange = begun(head(), arrival)
+    exchange.handle(RequestBody(body), NOW_MS)
+
+    expected = BodyTooLarge(limit) if spare < 0 else None
+    assert side_of(exchange).rejection == expected
 
 
 def test_request_id_is_bounded() -> None:

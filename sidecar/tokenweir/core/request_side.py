@@ -29,6 +29,7 @@ from tokenweir.core.hold import Amounts, Granted, Hold, Subject, quotas_in
 from tokenweir.core.identify import Caller, Door, entry_of, identify
 from tokenweir.core.policy import OnLedgerFailure, Policy
 from tokenweir.core.rejection import (
+    BodyTooLarge,
     Draining,
     EncodingNotMetered,
     InternalFault,
@@ -136,6 +137,8 @@ class RequestSide:
     def read_body(self, event: Event) -> Step:
         """Read the body by the door's dialect; at other doors only look at its size."""
         assert isinstance(event, RequestBody)
+        if len(event.body) > self._policy.body_limit_bytes:
+            return self._reject(BodyTooLarge(self._policy.body_limit_bytes))
         if self._entry.door is Door.BODILESS and event.body:
             return self._reject(PathNotMetered(self._entry.path))
         if self._entry.door is not Door.METERED:
