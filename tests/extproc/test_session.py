@@ -8,6 +8,8 @@ import pytest
 from envoy.config.core.v3.base_pb2 import HeaderValueOption
 from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode
 from envoy.service.ext_proc.v3.external_processor_pb2 import ProcessingResponse
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.driver.fakes import Gate, Kit
 from tests.examples import ACME_KEY, CHAT, MESSAGES, PROVIDER_KEY, policy, ticket
@@ -514,3 +516,114 @@ async def test_policy_of_its_beginning(kit: Kit) -> None:
     assert answer.WhichOneof("response") == "request_body"
     kit.handoff.claim(metadata_of(answer)["hold"])
     session.closed()
+
+
+# === whatever comes ===============================================================
+
+texts = st.text(max_size=8) | st.sampled_from(["\ud800", "\x00", "é", "gpt-4o-mini"])
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | texts
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+members = st.sampled_from(
+    [
+        "model",
+        "user",
+        "n",
+        "max_tokens",
+        "stream",
+        "stream_options",
+        "messages",
+        "tools",
+    ]
+)
+bodies = st.dictionaries(members | texts, values, max_size=5).map(
+    lambda odd: json.dumps({**json.loads(chat()), **odd}).encode()
+) | st.binary(max_size=50)
+header_texts = st.text(st.characters(max_codepoint=255), max_size=20)
+headers_of_apps = st.lists(
+    st.tuples(
+        st.sampled_from(
+            [
+                ":method",
+                ":path",
+                "authorization",
+                "x-api-key",
+                "content-encoding",
+                "content-length",
+                "x-request-id",
+                "anthropic-version",
+                "x",
+            ]
+        ),
+        st.sampled_from(["POST", "GET", CHAT, MESSAGES, f"Bearer {ACME_KEY}", "gzip"])
+        | header_texts,
+    ),
+    max_size=8,
+)
+
+
+async def conversation(kit: Kit, role: str, messages: list[bytes]) -> None:
+    """Feed *messages* to a session until it ends; each gets an answer."""
+    session = opened(
+        Sessions(kit.services, kit.handoff, lambda: Arrival(policy(), kit.hold_id())),
+        role,
+    )
+    for message in messages:
+        answer = await answer_of(session, message)
+        assert answer.WhichOneof("response") is not None
+        if answer.HasField("immediate_response"):
+            assert 400 <= answer.immediate_response.status.code < 500
+            assert "CANARY" not in str(answer)
+        if session.finished:
+            break
+    session.closed()
+    await kit.quiet()
+    assert kit.recorder.faults == []
+
+
+@given(bodies)
+def test_any_body(body: bytes) -> None:
+    """Whatever a body holds: it is admitted or refused, and never a fault of ours."""
+    asyncio.run(
+        conversation(Kit(), ADMISSION, [request_head(body), request_body(body)])
+    )
+
+
+@given(headers_of_apps, st.booleans())
+def test_any_head(headers: list[tuple[str, str]], ended: bool) -> None:
+    """Whatever a head holds: it is let go on or refused, and never a fault of ours."""
+    head = request_headers(tuple(headers), ended=ended)
+    asyncio.run(conversation(Kit(), ADMISSION, [head, request_body(chat())]))
+
+
+@given(
+    st.integers(0, 999),
+    st.sampled_from(["application/json", "text/event-stream", "", "text/html", "\xff"]),
+    st.sampled_from(["", "gzip", "br", "deflate", "identity, gzip"]),
+    st.lists(
+        st.binary(max_size=60)
+        | st.sampled_from([delta("Hello"), USAGE_EVENT, DONE, REPLY, REPLY[:50]]),
+        max_size=5,
+    ),
+)
+def test_any_response(
+    status: int, media_type: str, encoding: str, pieces: list[bytes]
+) -> None:
+    """Whatever a provider answers: it passes, and is settled once."""
+    kit = Kit()
+    headers = (("content-type", media_type), ("content-encoding", encoding))
+    messages = [
+        request_headers(ticket=ticket().to_text()),
+        response_headers(status, headers),
+        *(response_body(piece) for piece in pieces),
+        response_body(b"", ended=True),
+    ]
+    asyncio.run(conversation(kit, RESPONSE, messages))
+
+    [settlement] = kit.ledger.settlements
+    assert settlement.usage.total_tokens >= 0
