@@ -13,7 +13,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_STAMP := $(VENV)/.demo
 DEV_STAMP := $(VENV)/.dev
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Two minutes of silence would be taken for a fault: a dot for each line.
+dots = while read -r line; do printf .; done; echo
 
 # --clear: what an interrupted attempt has left is no good.
 sound_venv = $(BIN)/python -m pip --version >/dev/null 2>&1 \
@@ -76,14 +78,14 @@ benchmarks = $(notdir $(basename $(shell grep -l __main__ bench/*.py)))
 
 $(DEMO_STAMP): pyproject.toml
 	@$(sound_venv)
-	@echo "Installing Tokenweir and its demo into $(VENV) (once; about a minute)"
-	@$(PIP) install --editable '.[demo]'
+	@echo "Installing Tokenweir and its demo into $(VENV), once. It takes a minute or two."
+	@$(PIP) install --editable '.[demo]' | { $(dots); }
 	@touch $@
 
 $(DEV_STAMP): pyproject.toml
 	@$(sound_venv)
-	@echo "Installing Tokenweir and its tools into $(VENV) (once; one to two minutes)"
-	@$(PIP) install --editable '.[dev]'
+	@echo "Installing Tokenweir and its tools into $(VENV), once. It takes a minute or two."
+	@$(PIP) install --editable '.[dev]' | { $(dots); }
 	@touch $(DEMO_STAMP) $@
 
 # Tests compare Debian's Redis with Valkey, which comes as a Python package.

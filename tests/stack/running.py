@@ -34,7 +34,12 @@ class RunningStack:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                # A stack that is killed leaves its folder: let it be in ours.
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join(sys.path),
+                    "TMPDIR": str(folder),
+                },
             )
 
     def wait_until_started(self) -> None:
