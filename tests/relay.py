@@ -51,6 +51,8 @@ class Relay:
             await self._answer(there, writer)
             requests.cancel()
             back.close()
+        except asyncio.CancelledError:
+            pass  # by `stop`: asyncio would print it as an error
         finally:
             writer.close()
             self._pumps.discard(task)

@@ -199,10 +199,10 @@ class Connection:
             if head.status >= 200:
                 return head
 
-    async def piece(self, size_bytes: int = 65_536) -> bytes:
+    async def piece(self, *, patience_seconds: float = PATIENCE_SECONDS) -> bytes:
         """Return what has come of a body, framing included; empty at its end."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            return await self._reader.read(size_bytes)
+        async with asyncio.timeout(patience_seconds):
+            return await self._reader.read(65_536)
 
     async def chunk(self) -> bytes:
         """Return the next piece of a chunked body; empty: that was the last."""

@@ -12,9 +12,12 @@ what is settled is what the provider said, nothing is held, no slot is taken.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import yaml
@@ -22,7 +25,14 @@ from redis.asyncio import Redis
 
 from tests.cases.connection import Answer, Headers, call, request
 from tests.pod import KEY, Pod, policy, until
-from tests.scripted_upstream import ScriptedUpstream
+from tests.relay import Relay, relay_to
+from tests.scripted_upstream import ScriptedUpstream, head
+from tests.servers import Server, start_valkey
+
+# The head of a streamed answer.
+STREAM_HEAD = head(
+    headers=(("content-type", "text/event-stream"), ("transfer-encoding", "chunked"))
+)
 
 
 @dataclass(frozen=True)
@@ -33,36 +43,65 @@ class Scene:
     Attributes:
         pod: Envoy, processors and a ledger.
         upstream: The provider of all models.
+        relay: Between processors and ledger; None: there is none.
     """
 
     pod: Pod
     upstream: ScriptedUpstream
+    relay: Relay | None = None
 
     @classmethod
     @contextlib.asynccontextmanager
     async def open(
-        cls, *, options: Mapping[str, Any] | None = None, **changes: Any
+        cls,
+        *,
+        options: Mapping[str, Any] | None = None,
+        adapt: Callable[[dict[str, Any]], None] = lambda _: None,
+        **changes: Any,
     ) -> AsyncIterator[Self]:
         """
-        Start it: *options* are of `Pod.start`, *changes* of `policy`.
+        Start it.
 
-        ``quotas`` are tenant acme's, ``shared_quotas`` those of all tenants.
+        Args:
+            options: Of `Pod.start`.
+            adapt: Changes what the policy says.
+            changes: Of `policy`: ``quotas`` are tenant acme's, ``shared_quotas``
+                those of all tenants.
         """
         shared = changes.pop("shared_quotas", [])
         async with ScriptedUpstream() as upstream:
             content = policy(upstream.port, **changes) | {"quotas": shared}
+            adapt(content)
             async with Pod.start(content, **(options or {})) as pod:
                 yield cls(pod, upstream)
 
+    @classmethod
     @contextlib.asynccontextmanager
-    async def another_pod(self) -> AsyncIterator[Pod]:
-        """Start a second pod under the same policy, on the same ledger."""
-        content = yaml.safe_load(self.pod.policy_path.read_text())
+    async def relayed(
+        cls, server: Server | None = None, **changes: Any
+    ) -> AsyncIterator[Self]:
+        """Start it with a relay between processors and ledger. See `open`."""
+        with contextlib.ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            if server is None:
+                server = await asyncio.to_thread(start_valkey, folder)
+                stack.callback(server.stop)
+            async with relay_to(server.path, folder / "relay.sock") as relay:
+                options = {"server": server, "ledger_url": relay.url}
+                options |= changes.pop("options", {})
+                async with cls.open(options=options, **changes) as scene:
+                    yield cls(scene.pod, scene.upstream, relay)
+
+    @contextlib.asynccontextmanager
+    async def another_pod(self, **changes: Any) -> AsyncIterator[Pod]:
+        """Start a second pod on the same ledger, under the same policy but *changes*."""
+        content = yaml.safe_load(self.pod.policy_path.read_text()) | changes
         async with Pod.start(content, server=self.pod.server) as pod:
             yield pod
 
     async def clear(self) -> Self:
         """Forget everything: an empty ledger, no script, no request seen."""
+        await until(self._idle)  # what is still open would come back by an extend
         await self.redis("FLUSHALL")
         self.upstream.reset()
         return self
@@ -103,6 +142,11 @@ class Scene:
         return sorted(
             (usage.total_input_tokens, usage.total_output_tokens) for usage in usages
         )
+
+    def _idle(self) -> bool:
+        """Tell if no processor has an exchange whose answer is under way."""
+        running = [each for each in self.pod.processors if each.process.poll() is None]
+        return not any(each.metric("tokenweir_holds_outstanding") for each in running)
 
     async def _charged(self, count: int, tenant: str) -> bool:
         return len(await self.pod.ledger.records(tenant)) >= count
