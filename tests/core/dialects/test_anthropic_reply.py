@@ -194,6 +194,14 @@ def test_error(members: dict[str, Any], error: str) -> None:
     assert streamed(START, ("error", members)).error == error
 
 
+def test_error_of_another_dialect() -> None:
+    """An error without a type, as gateways send it, is one; a ping without one isn't."""
+    error = {"error": {"type": "server_error", "message": "no"}}
+
+    assert streamed(START, ("message", error)).error == "server_error"
+    assert streamed(START, ("ping", {"error": None})).error is None
+
+
 def test_events_that_are_odd() -> None:
     """Events without what they should have say nothing, and raise nothing."""
     for kind in ("message_start", "content_block_start", "message_delta", "x", ""):

@@ -45,8 +45,11 @@ def read_stream_event(kind: str, data: dict[str, Any], facts: ResponseFacts) -> 
             facts.finished = facts.error is None
         case "error":
             _read_error(data, facts)
-        case _:  # pings, ends of blocks
-            pass
+        case _:
+            # Pings and ends of blocks have none; gateways in between, which know
+            # OpenAI's errors only, send one without a type.
+            if data.get("error"):
+                _read_error(data, facts)
 
 
 def _read_stop(holder: dict[str, Any], facts: ResponseFacts) -> None:
