@@ -97,11 +97,15 @@ class Stage:
 
     async def begin(self, api: Api, body: bytes, *headers: str) -> Call:
         """Send *body* to the API, and come back with the call under way."""
-        self.leave()
-        self._level_units = await self.level_units()
+        await self.watch()
         call = await Call.begin(self.pod.port, request(api.path, body, *headers))
         self._calls.append(call)
         return call
+
+    async def watch(self) -> None:
+        """Note how the bucket stands; calls that are open are left."""
+        self.leave()
+        self._level_units = await self.level_units()
 
     def leave(self) -> None:
         """Hang up whatever a test that broke has left open."""
@@ -151,7 +155,7 @@ class Stage:
 
     async def send(self, asked: Request) -> Reply:
         """Send *asked* and return its response."""
-        self._level_units = await self.level_units()
+        await self.watch()
         return await ask(self.pod.port, asked)
 
     # === the oracle ============================================================
@@ -160,7 +164,7 @@ class Stage:
         self, request_id: str, seconds: float = SECONDS_TO_SETTLE
     ) -> Settled:
         """
-        Return what was charged for the only exchange since the last beginning.
+        Return what was charged for the only exchange since the last `watch`.
 
         It was charged once, the bucket lost as much, and nothing is held.
         """

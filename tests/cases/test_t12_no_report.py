@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.cases.apis import (
@@ -21,7 +23,7 @@ from tests.scripted_upstream import reply
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
 # What servers write where they mean that they don't know.
-UNKNOWN_FIGURES = [
+UNKNOWN_FIGURES: list[Any] = [
     None,
     {},
     [],
@@ -41,7 +43,7 @@ unknown_figures = pytest.mark.parametrize("usage", UNKNOWN_FIGURES, ids=repr)
 
 def told_nothing(usage: object) -> list[bytes]:
     """Return an OpenAI stream with *usage* in every chunk, as in the report."""
-    deltas: list[dict[str, object]] = [
+    deltas: list[dict[str, Any]] = [
         {"role": "assistant", "content": None},
         *({"role": None, "content": word} for word in WORDS),
     ]
@@ -215,7 +217,7 @@ async def test_t12_tool_calls_and_reasoning_are_text(stage: Stage) -> None:
         {"index": 0, "function": {"arguments": '{"city": "Tokyo", '}},
         {"index": 0, "function": {"arguments": '"days": 7}'}},
     ]
-    deltas: list[dict[str, object]] = [
+    deltas: list[dict[str, Any]] = [
         {"role": "assistant", "content": None},
         {"reasoning_content": "The user wants the weather of a week."},
         {"refusal": "I can't tell the future."},

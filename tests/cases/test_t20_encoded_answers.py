@@ -1,0 +1,283 @@
+"""T20: an answer that is encoded, though none was asked for, is no free answer."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from tests.cases.apis import OPENAI, TOLD, WORDS, Api, both_apis, story
+from tests.cases.app import Reply
+from tests.cases.stage import Settled, Stage
+from tests.scripted_upstream import (
+    LAST_CHUNK,
+    End,
+    Pause,
+    Step,
+    chunk,
+    cut,
+    head,
+    reply,
+)
+
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
+
+GZIP, ZLIB, RAW = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
+Coding = Callable[[Sequence[bytes]], list[bytes]]
+
+
+def deflated(window: int) -> Coding:
+    """Return a coding that flushes after each piece, as servers of streams do."""
+
+    def encode(pieces: Sequence[bytes]) -> list[bytes]:
+        stream = zlib.compressobj(wbits=window)
+        flushed = [
+            stream.compress(piece) + stream.flush(zlib.Z_SYNC_FLUSH) for piece in pieces
+        ]
+        return [*flushed[:-1], flushed[-1] + stream.flush()]
+
+    return encode
+
+
+def members(pieces: Sequence[bytes]) -> list[bytes]:
+    """Return a gzip member for each piece."""
+    return [gzip.compress(piece) for piece in pieces]
+
+
+def brotli(pieces: Sequence[bytes]) -> list[bytes]:
+    """Return *pieces* as Brotli's uncompressed blocks (RFC 7932, 9.2)."""
+    # A window of 64 KiB is one zero bit. Then, per block: not the last one, four
+    # nibbles of length, the length less one, uncompressed; and padding to a byte.
+    blocks = []
+    for number, piece in enumerate(pieces):
+        shift = 0 if number else 1
+        header = (len(piece) - 1) << (3 + shift) | 1 << (19 + shift)
+        blocks.append(header.to_bytes(3, "little") + piece)
+    return [*blocks[:-1], blocks[-1] + b"\x03"]
+
+
+def zstandard(pieces: Sequence[bytes]) -> list[bytes]:
+    """Return *pieces* as raw blocks of a Zstandard frame (RFC 8878, 3.1.1)."""
+    frame = b"\x28\xb5\x2f\xfd\x00\x58"  # a window of 2 MiB, no checksum
+    last = len(pieces) - 1
+    blocks = [
+        (len(piece) << 3 | (number == last)).to_bytes(3, "little") + piece
+        for number, piece in enumerate(pieces)
+    ]
+    return [frame + blocks[0], *blocks[1:]]
+
+
+def twice(pieces: Sequence[bytes]) -> list[bytes]:
+    """Return *pieces* in gzip in gzip."""
+    return [gzip.compress(gzip.compress(b"".join(pieces)))]
+
+
+def as_it_is(pieces: Sequence[bytes]) -> list[bytes]:
+    """Return *pieces*."""
+    return list(pieces)
+
+
+# By header: one that can be read, and one that can't.
+READ: dict[str, tuple[str, Coding]] = {
+    "gzip": ("gzip", deflated(GZIP)),
+    "x-gzip": ("x-gzip", deflated(GZIP)),
+    "GZIP": ("GZIP", deflated(GZIP)),
+    "identity, gzip": ("identity, gzip", deflated(GZIP)),
+    "gzip in members": ("gzip", members),
+    "deflate": ("deflate", deflated(ZLIB)),
+    "bare deflate": ("deflate", deflated(RAW)),
+    "gzip without its header": ("", deflated(GZIP)),
+    "gzip called identity": ("identity", deflated(GZIP)),
+    "identity": ("identity", as_it_is),
+}
+UNREAD: dict[str, tuple[str, Coding]] = {
+    "br": ("br", brotli),
+    "zstd": ("zstd", zstandard),
+    "gzip, gzip": ("gzip, gzip", twice),
+    "unknown": ("snappy", as_it_is),
+    "called gzip": ("gzip", as_it_is),
+    "called deflate": ("deflate", as_it_is),
+}
+read = pytest.mark.parametrize("coding", READ)
+unread = pytest.mark.parametrize("coding", UNREAD)
+ASKS = "accept-encoding: gzip, br, zstd"
+
+
+async def encoded_reply(
+    stage: Stage, api: Api, header: str, encoded: Sequence[bytes]
+) -> tuple[Reply, Settled]:
+    """Answer with JSON under the content-encoding *header*; check the app's bytes."""
+    headers = [("content-type", "application/json")]
+    headers += [("content-encoding", header)] if header else []
+    body = b"".join(encoded)
+    answer, settled = await stage.ask(
+        api, [reply(body, headers=headers)], api.request(stream=False), ASKS
+    )
+    assert answer.body == body
+    assert answer.headers.get("content-encoding", "") == header
+    assert stage.upstream.requests[-1].header("accept-encoding") == "identity"
+    return answer, settled
+
+
+async def encoded_stream(
+    stage: Stage, api: Api, header: str, encoded: Sequence[bytes], *, asked: bool = True
+) -> Settled:
+    """Answer with a stream under the content-encoding *header*; check its bytes."""
+    headers = [("content-type", "text/event-stream"), ("transfer-encoding", "chunked")]
+    headers += [("content-encoding", header)] if header else []
+    steps: list[Step] = [head(headers=headers)]
+    for piece in encoded:
+        steps += [chunk(piece), Pause(0.002)]
+    answer, settled = await stage.ask(
+        api, [*steps, LAST_CHUNK], api.request(asked=asked), ASKS
+    )
+    assert answer.whole
+    assert answer.body == b"".join(encoded)
+    assert answer.headers.get("content-encoding", "") == header
+    return settled
+
+
+@both_apis
+@read
+async def test_t20_replies_that_can_be_read(
+    stage: Stage, api: Api, coding: str
+) -> None:
+    """
+    A copy is decoded, and settled as reported; the app gets what was sent.
+
+    envoyproxy/ai-gateway#1189
+    """
+    header, encode = READ[coding]
+    body = api.reply("".join(WORDS))
+    pieces = encode(cut(body, len(body) // 2))
+
+    _, settled = await encoded_reply(stage, api, header, pieces)
+
+    assert settled.usage == TOLD.usage
+    assert settled.source == "reported"
+
+
+@both_apis
+@read
+async def test_t20_streams_that_can_be_read(
+    stage: Stage, api: Api, coding: str
+) -> None:
+    """
+    A stream is decoded event by event. rossoctl/cortex#864, Kong/kong#14893
+    """
+    header, encode = READ[coding]
+
+    settled = await encoded_stream(stage, api, header, encode(story(api)))
+
+    assert settled.usage == TOLD.usage
+    assert (settled.source, settled.outcome) == ("reported", "completed")
+
+
+@pytest.mark.parametrize("coding", ["gzip", "gzip without its header", "deflate"])
+async def test_t20_an_app_that_did_not_ask_gets_every_byte(
+    stage: Stage, coding: str
+) -> None:
+    """
+    Nothing is taken out of a body that is encoded. Kong/kong#14893
+    """
+    header, encode = READ[coding]
+
+    settled = await encoded_stream(
+        stage, OPENAI, header, encode(story(OPENAI)), asked=False
+    )
+
+    assert settled.usage == TOLD.usage
+
+
+@both_apis
+@unread
+async def test_t20_replies_that_can_not_be_read(
+    stage: Stage, api: Api, coding: str
+) -> None:
+    """
+    An unknown or wrong coding means an estimate, never zero. envoyproxy/ai-gateway#1189
+    """
+    header, encode = UNREAD[coding]
+    body = api.reply("".join(WORDS))
+
+    _, settled = await encoded_reply(stage, api, header, encode([body]))
+
+    owed_input, _ = await stage.owed(api, [])
+    assert settled.source == "estimated"
+    assert settled.usage.total_input_tokens == owed_input
+    assert settled.usage.total_output_tokens >= len(WORDS)
+
+
+@both_apis
+@unread
+async def test_t20_streams_that_can_not_be_read(
+    stage: Stage, api: Api, coding: str
+) -> None:
+    """
+    The same of streams: the app gets every byte, and pays by size. Kong/kong#14893
+    """
+    header, encode = UNREAD[coding]
+
+    settled = await encoded_stream(stage, api, header, encode(story(api)))
+
+    assert settled.source == "estimated"
+    assert settled.usage.total_input_tokens > 0
+    assert settled.usage.total_output_tokens >= len(WORDS)
+
+
+@both_apis
+async def test_t20_cut_anywhere(stage: Stage, api: Api) -> None:
+    """
+    An encoded stream may be cut like any other, byte by byte. rossoctl/cortex#864
+    """
+    body = b"".join(members(story(api, WORDS[:1])))
+    for pieces in (cut(body, *range(1, len(body))), cut(body, 1), cut(body, 2)):
+        settled = await encoded_stream(stage, api, "gzip", pieces)
+
+        assert settled.usage == TOLD.usage
+
+
+@both_apis
+async def test_t20_an_encoded_stream_that_breaks_off(stage: Stage, api: Api) -> None:
+    """
+    What came of an encoded stream is counted. Kong/kong#14893
+    """
+    deltas = list(map(api.delta, WORDS))
+    headers = [("content-type", "text/event-stream"), ("transfer-encoding", "chunked")]
+    headers.append(("content-encoding", "gzip"))
+    pieces = map(chunk, deflated(GZIP)([*deltas, b""])[:-1])
+    steps: list[Step] = [head(headers=headers), *pieces, Pause(0.1), End.RESET]
+
+    answer, settled = await stage.ask(api, steps, api.request())
+
+    assert not answer.whole
+    assert settled.sides == await stage.owed(api, WORDS)
+
+
+@both_apis
+@pytest.mark.parametrize("rest", [b"", b"\0" * 100, b"garbage"], ids=repr)
+async def test_t20_what_stands_behind(stage: Stage, api: Api, rest: bytes) -> None:
+    """
+    Padding behind an encoded reply takes nothing from its figures. Kong/kong#14893
+    """
+    body = gzip.compress(api.reply("".join(WORDS)))
+
+    _, settled = await encoded_reply(stage, api, "gzip", [body, rest])
+
+    assert settled.usage == TOLD.usage
+
+
+async def test_t20_a_bomb(stage: Stage) -> None:
+    """
+    A small body that decodes to more than is read is estimated, not kept.
+
+    envoyproxy/ai-gateway#1189
+    """
+    bomb = gzip.compress(OPENAI.reply("a" * 70 * 1024 * 1024), 1)
+
+    _, settled = await encoded_reply(stage, OPENAI, "gzip", [bomb])
+
+    assert settled.source == "estimated"
+    assert settled.usage.total_output_tokens >= 4_096
