@@ -1,3 +1,5 @@
+"""What is charged for what was seen of a response."""
+
 import pytest
 
 from tests.examples import ticket

@@ -1,3 +1,5 @@
+"""What a policy makes of a request: who answers, and against which limits."""
+
 from collections.abc import Iterable
 from dataclasses import replace
 

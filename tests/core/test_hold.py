@@ -1,3 +1,5 @@
+"""What limits count of a hold."""
+
 import pytest
 
 from tests.examples import hold

@@ -1,3 +1,5 @@
+"""Who pays, and by which door a request comes."""
+
 from dataclasses import replace
 from hashlib import sha256
 

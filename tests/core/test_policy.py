@@ -1,3 +1,5 @@
+"""Names of models, patterns, and secrets that do not show."""
+
 import traceback
 
 import pytest

@@ -1,3 +1,5 @@
+"""The request side in detail: each way in, each refusal, each end."""
+
 import json
 from dataclasses import replace
 

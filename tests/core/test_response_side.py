@@ -1,3 +1,5 @@
+"""The response side in detail: whole, cut and unreadable answers."""
+
 import zlib
 from collections.abc import Iterable
 from dataclasses import replace

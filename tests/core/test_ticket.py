@@ -1,3 +1,5 @@
+"""Tickets survive their way through Envoy, and nothing else is one."""
+
 import msgspec
 import pytest
 from hypothesis import given

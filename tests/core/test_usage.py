@@ -1,3 +1,5 @@
+"""Classes of tokens add up."""
+
 from dataclasses import fields
 
 from hypothesis import given

@@ -1,3 +1,5 @@
+"""Tasks that nobody waits for are neither lost nor silent."""
+
 import asyncio
 import gc
 

@@ -1,3 +1,5 @@
+"""A hold is claimed in time, or given back."""
+
 import asyncio
 from dataclasses import replace
 

@@ -1,3 +1,5 @@
+"""Whatever comes between, a request is answered and no hold is lost."""
+
 import asyncio
 import contextlib
 import random

@@ -1,3 +1,5 @@
+"""Whatever comes between, a response passes and is settled once."""
+
 import asyncio
 import random
 from collections.abc import Callable

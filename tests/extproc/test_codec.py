@@ -1,3 +1,5 @@
+"""Envoy's messages are read and written as Envoy does."""
+
 import pytest
 from envoy.config.core.v3.base_pb2 import HeaderValue, HeaderValueOption
 from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode

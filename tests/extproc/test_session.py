@@ -1,3 +1,5 @@
+"""Streams of messages, as bytes in and bytes out."""
+
 import asyncio
 import json
 from collections.abc import Awaitable

@@ -21,7 +21,7 @@ class Ticket:
     """
     Attributes:
         hold: What was reserved.
-        started_ms: When it was.
+        started_ms: When the request's head came.
         method: Of the request.
         dialect: Route of the dialect that reads the response; ``""``: nobody does.
         counting_model: What the tokenizer goes by.

@@ -17,10 +17,12 @@ class Count(Protocol):
     """A number of tokens, and where it comes from."""
 
     @property
-    def tokens(self) -> int: ...
+    def tokens(self) -> int:
+        """How many."""
 
     @property
-    def source(self) -> Source: ...
+    def source(self) -> Source:
+        """How well that is known."""
 
 
 class Counter(Protocol):
