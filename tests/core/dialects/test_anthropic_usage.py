@@ -153,6 +153,24 @@ def test_output_alone() -> None:
 
 
 @pytest.mark.parametrize("value", ["12", True, -3, math.inf, math.nan, 1.5, None])
+def test_beginning_without_an_input(value: object) -> None:
+    """An input that was not told at the beginning is not 0 at the end (S07)."""
+    start = {"input_tokens": value, "output_tokens": 1}
+    facts = facts_of({"output_tokens": 7}, start=start)
+
+    assert facts.usage == TokenUsage(output_tokens=7)
+    assert not facts.usage_final
+
+
+def test_input_from_a_cache_alone() -> None:
+    """An input that was all read from a cache is an input."""
+    start = {"cache_read_input_tokens": 9, "output_tokens": 1}
+    facts = facts_of({"output_tokens": 7}, start=start)
+
+    assert facts.usage_final
+
+
+@pytest.mark.parametrize("value", ["12", True, -3, math.inf, math.nan, 1.5, None])
 def test_no_figures(value: object) -> None:
     """What is no number of tokens is unknown (S07)."""
     facts = facts_of({"input_tokens": 9, "output_tokens": value})

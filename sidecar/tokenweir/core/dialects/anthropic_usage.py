@@ -33,7 +33,9 @@ def read_usage(report: object, facts: ResponseFacts, *, begun_only: bool) -> Non
     if not any(figures) and (known is not None or figures == [None] * len(figures)):
         return
     facts.usage = _merge(report, known or TokenUsage())
-    has_input = known is not None or figures[0] is not None
+    # A beginning may tell the output alone: its input is not known to be 0.
+    known_input = known.total_input_tokens if known else 0
+    has_input = known_input > 0 or figures[0] is not None
     if has_input and figures[-1] is not None and not begun_only:
         facts.usage_final = True
 
