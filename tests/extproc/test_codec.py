@@ -100,6 +100,14 @@ def test_ticket() -> None:
     assert decode(request_headers()).ticket == ""
 
 
+def test_ticket_comes_once() -> None:
+    """Envoy repeats the metadata with each message; only the first one is read."""
+    message = ProcessingRequest.FromString(response_body(b"x"))
+    message.metadata_context.filter_metadata["tokenweir"].update({"ticket": "T"})
+
+    assert decode(encoded(message)).ticket == ""
+
+
 def test_ticket_in_a_strange_place() -> None:
     """No other namespace, and no header of that name, is taken for the ticket."""
     message = ProcessingRequest.FromString(request_headers((("ticket", "T"),)))

@@ -54,7 +54,10 @@ def decode(message: bytes) -> Incoming:
     if kind is None:
         raise ValueError("a ProcessingRequest without content")
     phase = Phase(kind)
-    return Incoming(phase, _event_in(phase, request), _ticket_in(request))
+    event = _event_in(phase, request)
+    # Envoy sends the metadata with every message; it is the same each time.
+    ticket = _ticket_in(request) if phase is Phase.REQUEST_HEADERS else ""
+    return Incoming(phase, event, ticket)
 
 
 def encode(answer: Outgoing) -> bytes:

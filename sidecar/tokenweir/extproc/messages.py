@@ -36,7 +36,7 @@ class Incoming:
     Attributes:
         phase: Which one.
         event: What it tells; None for trailers.
-        ticket: From the request side, or ``""``.
+        ticket: From the request side, with the request's head; else ``""``.
     """
 
     phase: Phase
