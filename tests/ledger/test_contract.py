@@ -25,7 +25,7 @@ from tests.ledger.builders import (
 from tests.ledger.conftest import Store
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import Amounts, Denied, Granted, Hold, Part
-from tokenweir.core.holding import HOLD_MS, TOMBSTONE_MS, State
+from tokenweir.core.holding import HOLD_MS, REAPED_PER_CALL, TOMBSTONE_MS, State
 from tokenweir.core.partition import shared_tag_of
 from tokenweir.core.record import hour_of
 from tokenweir.ledger.tagged import TaggedLedger
@@ -116,6 +116,22 @@ async def test_a_crash_frees_its_slot_by_itself(
 
     assert isinstance(await ledger.reserve(hold(99, one)), Granted)
     assert events.reaped == 1
+
+
+async def test_an_expired_slot_is_free_before_its_hold_is_reaped(
+    ledger: TaggedLedger, clock: Clock
+) -> None:
+    """
+    Who comes after a great crash need not wait until all of it is cleared away (L06).
+    """
+    one = concurrency(1)
+    for number in range(REAPED_PER_CALL):
+        await ledger.reserve(hold(number, TPM, amounts=asking(1)))
+    clock.now_ms += 1
+    await ledger.reserve(hold(98, one))
+    clock.now_ms += HOLD_MS
+
+    assert isinstance(await ledger.reserve(hold(99, one)), Granted)
 
 
 @pytest.mark.parametrize("way", ["settle", "cancel"])

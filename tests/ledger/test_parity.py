@@ -33,18 +33,20 @@ from tokenweir.ledger.tagged import TaggedLedger
 
 STEPS = 300
 VERBS = {
-    "make": 6,
-    "reserve": 10,
+    "begin": 14,
+    "reserve": 4,
     "extend": 6,
-    "settle": 6,
+    "settle": 5,
     "cancel": 3,
+    "make": 2,
     "wait": 6,
     "sweep": 1,
 }
 # Mostly moments; sometimes past the expiry of holds, of tombstones, or back.
-WAITS_MS = (0, 1, 13, 700, 5_000, 5_000, 29_999, 30_000, 61_000, 910_000, 1_200_000)
-RARE_WAITS_MS = (10**8, 4 * 10**10, -1, -40_000)
+WAITS_MS = (0, 1, 13, 700, 700, 5_000, 5_000, 5_000, 29_999, 30_000, 61_000)
+RARE_WAITS_MS = (910_000, 1_200_000, 10**8, 4 * 10**10, -1, -40_000)
 CAPACITIES = (1, 3, 100, 150, 1_000, 10_000_000_000)
+SLOTS = (1, 1, 2, 3, 7)
 RATES = (1, 7, 60, 1_000, 10_000_000_000)
 PEOPLE = ("ann", "Ünal 1 2", "x" * 300)
 HOLDS = 6
@@ -60,18 +62,19 @@ class Dice:
 
     def limits(self) -> tuple[Limit, ...]:
         """Up to four limits, out of a few quotas whose figures change."""
-        quotas = self.random.sample(range(8), self.random.choice((0, 1, 2, 3, 4)))
+        quotas = self.random.sample(range(10), self.random.choice((0, 1, 2, 3, 4)))
         return tuple(self.limit(number) for number in sorted(quotas))
 
     def limit(self, number: int) -> Limit:
         """The quota of that number, as the policy has it today."""
         axis = list(Axis)[number % 5]
+        is_slots = axis is Axis.CONCURRENCY
         return Limit(
             f"q{number}",
             axis,
             f"tenant=acme,user={PEOPLE[number % 3]}",
-            0 if axis is Axis.CONCURRENCY else self.random.choice(RATES),
-            self.random.choice(CAPACITIES),
+            0 if is_slots else self.random.choice(RATES),
+            self.random.choice(SLOTS if is_slots else CAPACITIES),
             self.random.random() < 0.25,
         )
 
@@ -110,7 +113,7 @@ class Dice:
     def wait_ms(self) -> int:
         """How long until the next step."""
         return self.random.choice(
-            RARE_WAITS_MS if self.random.random() < 0.05 else WAITS_MS
+            RARE_WAITS_MS if self.random.random() < 0.1 else WAITS_MS
         )
 
 
@@ -138,6 +141,9 @@ class Twins:
             assert counts[0] == counts[1]
         elif verb == "make" or number not in self.holds:
             self.holds[number] = self.new_hold()
+        elif verb == "begin":
+            self.holds[number] = self.new_hold()
+            await self.call("reserve", self.holds[number])
         else:
             await self.call(verb, self.holds[number])
 
@@ -150,6 +156,8 @@ class Twins:
             for store in self.stores
         ]
         assert outcomes[0] == outcomes[1]
+        if isinstance(outcomes[0], Denied):
+            self.seen.update(why.axis for why in outcomes[0].failures)
         self.seen[f"{verb} {known.state if known else 'unknown'}"] += 1
         self.seen[type(outcomes[0]).__name__] += 1
 

@@ -173,11 +173,12 @@ local function learn_duration(hold, duration)
   for _, taken in ipairs(hold.taken) do
     if taken.axis == 'concurrency' and duration > 0 then
       local median = median_of(taken.key)
+      local moved = duration
       if median then
         local step = math.max(1, floor_div(median, 8))
-        duration = clamp(median - step, duration, median + step)
+        moved = clamp(median - step, duration, median + step)
       end
-      redis.call('SET', root .. ':d:' .. taken.key, digits(duration),
+      redis.call('SET', root .. ':d:' .. taken.key, digits(moved),
                  'PX', digits(LEARNED_KEPT_MS))
     end
   end
