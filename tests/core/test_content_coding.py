@@ -100,6 +100,14 @@ def test_what_is_flushed_comes_at_once(content_encoding: str, window: int) -> No
     assert came == [TEXT[:15]] * 20 + [b""]
 
 
+@pytest.mark.parametrize("size_bytes", range(65_535, 65_540))
+def test_output_that_fills_a_piece(size_bytes: int) -> None:
+    """What is left in the decoder after a full piece comes without more input."""
+    body = raw_deflate(b"a" * size_bytes)
+
+    assert decode("deflate", body) == b"a" * size_bytes
+
+
 @pytest.mark.parametrize(
     "content_encoding", ["br", "zstd", "compress", "gzip, br", "gzip, gzip", "x"]
 )

@@ -183,6 +183,8 @@ def edits() -> list[Callable[[bytes], bytes]]:
         b'{"a":1,"a":22}',
         b'{"a":1,"b":2,"a":3}',
         b'{"a":1,"\\u0061":3,"b":2}',
+        # As long as if the first "a" reached into the second one.
+        b'{"a":1,"b":1234,"a":[{"q":1,"zzzzzzz":22}]}',
         b'{"a":' * 100_000,
         '{"a":1}'.encode("utf-16"),
     ],

@@ -196,7 +196,7 @@ def test_line_without_end_is_bounded() -> None:
 
 
 def test_event_without_end_is_bounded() -> None:
-    """Of an event that never ends no more is kept than the cap."""
+    """Of an event that never ends no more is kept than the cap; then nothing."""
     parser = SSEParser(max_event_bytes=10_000)
     kept_bytes = 0
     for _ in range(100):
@@ -204,6 +204,7 @@ def test_event_without_end_is_bounded() -> None:
         kept_bytes = max(kept_bytes, len(parser._data))
 
     assert kept_bytes <= 10_000
+    assert parser._data == b""
     assert parser.dropped == 1
 
 

@@ -161,6 +161,14 @@ def test_writing_to_a_cache(name: str, nested: bool) -> None:
     )
 
 
+def test_zeros_do_not_complete_a_report() -> None:
+    """Zeros after half a report don't make it a whole one."""
+    facts = facts_of(report(11, None), report(0, 0, 0))
+
+    assert facts.usage == TokenUsage(input_tokens=11)
+    assert not facts.usage_final
+
+
 def test_names_of_the_newer_api() -> None:
     """The sums may be called as in the newer API."""
     later = {"input_tokens": 11, "output_tokens": 7}

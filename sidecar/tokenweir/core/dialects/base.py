@@ -141,7 +141,9 @@ class ResponseFacts:
     Attributes:
         usage: As reported; None until a report was seen. Figures are cumulative:
             a later one replaces an earlier one, null or absent erases nothing.
-        usage_final: The report covers the whole answer (not only its beginning).
+        usage_final: The report covers all that was generated so far: both sides are
+            known, and no text came after it. Of a finished answer that is the whole;
+            a stream that reports with every event stays right where it is cut.
         model: As the provider names it, or None.
         error: Type or code of an error inside the body, or None.
         texts: Generated text, in pieces, of all choices: content, reasoning,

@@ -54,4 +54,4 @@ def media_from_base64(data: str, kind: MediaKind, detail: str | None = None) -> 
     whole = digits + b"A" * (-len(digits) % 4)
     head = binascii.a2b_base64(whole)[: len(digits) * 3 // 4]
     size_bytes = (len(data) - data.count("=", max(0, len(data) - 2))) * 3 // 4
-    return Media(kind, head, max(len(head), size_bytes), detail)
+    return Media(kind, head, size_bytes, detail)
