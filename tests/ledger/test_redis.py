@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,7 @@ from tests.servers import Server
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import Denied, Granted, Hold
 from tokenweir.core.holding import HOLD_MS, State, share_of
+from tokenweir.ledger.keys import ACCESS
 from tokenweir.ledger.redis import SWEPT_PER_CALL, RedisStore
 from tokenweir.ledger.tagged import TaggedLedger
 
@@ -465,6 +466,32 @@ async def test_a_shorter_life_of_holds_can_be_asked_for(
     assert snapshot.slots["slots|tenant=acme"].until_ms == {made.id: START_MS + 900}
     assert snapshot.holdings[made.id].state is State.HELD
     await store.close()
+
+
+async def test_a_processor_needs_few_rights(
+    server: Server, client: redis.Redis, events: Recorder
+) -> None:
+    """
+    With the rights that we ask for everything works, and nothing else can be done.
+    """
+    as_admin: Callable[..., object] = client.execute_command
+    as_admin("ACL", "SETUSER", "weir", "reset", "on", ">pw", *ACCESS)
+    url = server.url.replace("unix://", "unix://weir:pw@")
+    store = RedisStore(url, events, deadline_seconds=PATIENCE)
+    await play(TaggedLedger(store), store)
+    snapshot = await store.snapshot(TAG)
+    assert len(snapshot.records) == 1
+    assert len(await store.holdings([TAG])) == 4
+    assert len(await store.rollups([TAG], 0, 10**7)) == 1
+    await store.close()
+    assert events.faults == []
+
+    with redis.Redis.from_url(url) as sidecar:
+        as_sidecar: Callable[..., object] = sidecar.execute_command
+        for command in (("FLUSHALL",), ("KEYS", "*"), ("SET", "k", "v"), ("SORT", "k")):
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                as_sidecar(*command)
+    as_admin("ACL", "DELUSER", "weir")
 
 
 async def test_one_leads_at_a_time(store: RedisStore) -> None:

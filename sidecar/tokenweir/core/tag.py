@@ -20,6 +20,10 @@ what was debited then is the estimate, or nothing.
 
 `reserve` alone may refuse. It looks at all limits before it touches one.
 
+A tag's *epoch* is the moment when it was first used. Every answer tells it, and ids
+carry the newest one that their maker had heard of. A flushed ledger begins again, so
+later: a hold whose id carries an earlier epoch was lost with all the rest.
+
 Time is an argument. A `Tag` is changed in place, and never half: it checks first
 what can be wrong with its arguments.
 

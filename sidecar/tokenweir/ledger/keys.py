@@ -13,11 +13,23 @@ The ledger's keys in Redis.
     {tw:017}:a:<hour>       rollups of an hour: hash
     {tw:sweeper}:lease      which processor sweeps
 
-What is in braces is the Cluster hash tag: a call touches keys of one tag only. The
-Redis user of a processor needs `~{tw:*` and nothing else.
+What is in braces is the Cluster hash tag: a call touches keys of one tag only. All
+that the Redis user of a processor needs is `ACCESS`.
 """
 
 from __future__ import annotations
+
+# For ACL SETUSER: no key of anybody else's, nothing that lists, flushes or configures.
+ACCESS = (
+    "~{tw:*",
+    "-@all",
+    "+@connection",
+    *("+eval", "+evalsha", "+script|load", "+time"),
+    *("+get", "+getex", "+set", "+del", "+pexpire", "+pttl", "+scan"),
+    *("+hget", "+hgetall", "+hset", "+hincrby", "+xadd", "+xrange"),
+    *("+zadd", "+zrem", "+zcard", "+zmscore", "+zrange"),
+    *("+zrangebyscore", "+zremrangebyscore"),
+)
 
 SWEEPER_LEASE = "{tw:sweeper}:lease"
 

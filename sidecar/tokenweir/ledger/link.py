@@ -129,21 +129,17 @@ class Link:
         calls: list[Command] = [
             ("EVALSHA", script.sha, 1, key, *arguments) for key in keys
         ]
-        return (await self.read(load + calls))[1:]
+        replies = await self._timed(
+            script.name, lambda: self._pipelined(load + calls), PATIENT_SECONDS
+        )
+        return list(replies[1:])
 
     async def read(self, commands: Sequence[Command]) -> list[Any]:
         """Return what *commands* answer, patiently. Raises like `run`."""
-        replies: list[Any] = []
-        try:
-            async with asyncio.timeout(PATIENT_SECONDS):
-                for start in range(0, len(commands), BATCH):
-                    pipeline = self._client.pipeline(transaction=False)
-                    for name, *arguments in commands[start : start + BATCH]:
-                        pipeline.execute_command(str(name), *_packed(arguments))
-                    replies += await pipeline.execute()
-        except (RedisError, OSError, TimeoutError) as error:
-            raise self._unavailable(error) from error
-        return replies
+        replies = await self._timed(
+            "read", lambda: self._pipelined(commands), PATIENT_SECONDS
+        )
+        return list(replies)
 
     async def close(self) -> None:
         """Wait for the calls in flight and give connections back."""
@@ -152,16 +148,16 @@ class Link:
         await self._pool.aclose()
 
     async def _call(self, verb: str, attempt: Attempt) -> Any:
-        call = asyncio.create_task(self._timed(verb, attempt))
+        call = asyncio.create_task(self._timed(verb, attempt, self._deadline_seconds))
         self._calls.add(call)
         call.add_done_callback(self._ended)
         return await asyncio.shield(call)
 
-    async def _timed(self, verb: str, attempt: Attempt) -> Any:
+    async def _timed(self, verb: str, attempt: Attempt, deadline_seconds: float) -> Any:
         started = time.perf_counter()
         failed = True
         try:
-            async with asyncio.timeout(self._deadline_seconds), self._free:
+            async with asyncio.timeout(deadline_seconds), self._free:
                 reply = await attempt()
             failed = False
         except (RedisError, OSError, TimeoutError) as error:
@@ -170,6 +166,15 @@ class Link:
             seconds = time.perf_counter() - started
             self._events.ledger_call(verb, seconds, failed=failed)
         return reply
+
+    async def _pipelined(self, commands: Sequence[Command]) -> list[Any]:
+        replies: list[Any] = []
+        for start in range(0, len(commands), BATCH):
+            pipeline = self._client.pipeline(transaction=False)
+            for name, *arguments in commands[start : start + BATCH]:
+                pipeline.execute_command(str(name), *_packed(arguments))
+            replies += await pipeline.execute()
+        return replies
 
     async def _evaluate(self, script: Script, packed: list[bytes]) -> Any:
         try:
