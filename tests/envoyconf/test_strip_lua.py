@@ -231,6 +231,25 @@ async def test_a_long_event_is_not_held(strip: Gateway) -> None:
         await app.reader.readuntil(b"x" * 20_000)
 
 
+@pytest.mark.parametrize("line", [b"data: x\n", b"data:\r\n", b"x\r", b": x\n", b"\n"])
+async def test_many_lines_cost_as_many(strip: Gateway, line: bytes) -> None:
+    """An event of many short lines, in one piece, takes no time to speak of (S09)."""
+    stream = DELTA + line * 200_000 + b"\n\n" + STREAM
+    answer = await _ask(strip, head(headers=[SSE]), stream, End.CLOSE)
+
+    assert answer.whole
+    assert answer.body == DELTA + line * 200_000 + b"\n\n" + STRIPPED
+
+
+async def test_a_long_event_is_no_usage_event(strip: Gateway) -> None:
+    """Whether an event is taken out does not depend on how it was cut."""
+    long = USAGE.replace(b'"id"', b'"x":"' + b"x" * 20_000 + b'","id"')
+    for pieces in ([long], cut(long, 17_000), cut(long, 100, 19_000)):
+        answer = await _ask(strip, *event_stream(pieces, 0.01))
+
+        assert answer.body == long
+
+
 @pytest.mark.parametrize("end", [b"\n\n", b"\n", b"\r\n", b"\r", b""])
 async def test_keep_alive_comments_are_not_held(strip: Gateway, end: bytes) -> None:
     """A comment passes at once, be it an event of its own, a line, or half a line."""

@@ -13,7 +13,8 @@
 -- content-length into the response headers, so a filter between this one and the client
 -- that still holds the headers would send that length.
 
-local MAX = 16384  -- bytes: a longer unfinished event is no usage event, let it go
+local MAX = 16384  -- bytes: a longer event is no usage event, let it go
+local DONE_MAX = 32  -- bytes of a line that says that the stream is over
 local LF, CR, COLON = 10, 13, 58
 
 -- Text that a model wrote can't be taken for it: inside of it, quotes are escaped.
@@ -41,7 +42,7 @@ end
 -- Returns a function that takes the next chunk and returns what of it, and of what was
 -- held, is to go on; and one that returns what is still held at the end.
 local function stripper()
-  local held = ""          -- of the event under way: what waits for its end
+  local held, size = {}, 0 -- of the event under way: what waits for its end, in pieces
   local passing = false    -- the event's beginning is out, so the rest goes too
   local commenting = false -- the same for a comment before it, which ends with its line
   local lines = 0          -- of the event, whole ones
@@ -49,21 +50,35 @@ local function stripper()
   local after_cr, dropped = false, false  -- the last byte; the last event
 
   local function idle()
-    return held == "" and blank and lines == 0 and not (passing or after_cr)
+    return size == 0 and blank and lines == 0 and not (passing or after_cr)
+  end
+
+  local function keep(text)
+    held[#held + 1], size = text, size + #text
+  end
+
+  local function let_go()
+    local text = table.concat(held)
+    held, size = {}, 0
+    return text
   end
 
   -- Take *text*, up to the end of a line or of the chunk.
   local function take(text, empty)
     if passing or commenting then return text end
-    held = held .. text
-    if lines == 0 and held:byte(1) == COLON then  -- a keep-alive: it must not wait
-      text, held, commenting = held, "", true
-      return text
+    keep(text)  -- in pieces: to join a million short lines one by one takes minutes
+    if lines == 0 and held[1]:byte(1) == COLON then  -- a keep-alive: it must not wait
+      commenting = true
+      return let_go()
+    end
+    if size > MAX then
+      passing = true
+      return let_go()
     end
     if not empty then return "" end
-    dropped = usage_only(held)
-    text, held = dropped and "" or held, ""
-    return text
+    text = let_go()
+    dropped = usage_only(text)
+    return dropped and "" or text
   end
 
   local function feed(data)
@@ -72,7 +87,7 @@ local function stripper()
     local out, at = {}, 1
     if after_cr and data:byte(1) == LF then
       at = 2
-      if held ~= "" then held = held .. "\n" elseif not dropped then out[1] = "\n" end
+      if size > 0 then keep("\n") elseif not dropped then out[1] = "\n" end
     end
     while at <= #data do
       dropped = false
@@ -87,13 +102,18 @@ local function stripper()
       at = last + 1
     end
     after_cr = data:byte(-1) == CR
-    if #held > MAX or held:find("^data: *%[DONE") then
-      out[#out + 1], held, passing = held, "", true
+    if size > 0 and size <= DONE_MAX and table.concat(held):find("^data: *%[DONE") then
+      out[#out + 1], passing = let_go(), true
     end
     return table.concat(out)
   end
 
-  return feed, function() return usage_only(held) and "" or held end
+  local function rest()
+    local text = table.concat(held)
+    return usage_only(text) and "" or text
+  end
+
+  return feed, rest
 end
 
 function envoy_on_response(handle)
