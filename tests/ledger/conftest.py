@@ -14,6 +14,9 @@ from tokenweir.ledger.redis import RedisStore
 
 Store = MemoryStore | RedisStore
 
+# Far beyond what a healthy server needs, on a machine that others use too.
+PATIENCE = 30.0
+
 
 @pytest.fixture(scope="session")
 def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
@@ -81,6 +84,28 @@ async def store(
         made = RedisStore(url, events, deadline_seconds=10, now_ms=clock)
     yield made
     await made.close()
+
+
+@pytest.fixture(params=["valkey", "debian_redis"])
+def server(request: pytest.FixtureRequest) -> Server:
+    """Each server, empty."""
+    found: Server = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[redis.Redis]:
+    """A stranger with a connection."""
+    with redis.Redis.from_url(server.url, decode_responses=True) as client:
+        yield client
+
+
+@pytest.fixture
+async def live(server: Server, events: Recorder) -> AsyncIterator[RedisStore]:
+    """A store that goes by the server's own clock."""
+    store = RedisStore(server.url, events, deadline_seconds=PATIENCE)
+    yield store
+    await store.close()
 
 
 def empty(server: Server) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,154 +23,28 @@ from tests.ledger.builders import (
     tokens,
     used,
 )
+from tests.ledger.conftest import PATIENCE
 from tests.relay import relay_to
 from tests.servers import Server
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import Denied, Granted, Hold
 from tokenweir.core.holding import HOLD_MS, State, share_of
-from tokenweir.ledger.keys import ACCESS
 from tokenweir.ledger.redis import SWEPT_PER_CALL, RedisStore
 from tokenweir.ledger.tagged import TaggedLedger
 
-PATIENCE = 30.0
 # So slow that nothing is earned while a test runs by the server's own clock.
 TPM = tokens(100_000, 1)
 LIMITS = (TPM, requests(1_000), concurrency(100), tokens(1, quota="s", shadow=True))
 
 
-@pytest.fixture(params=["valkey", "debian_redis"])
-def server(request: pytest.FixtureRequest) -> Server:
-    """Each server, empty."""
-    found: Server = request.getfixturevalue(request.param)
-    return found
-
-
 @pytest.fixture
-def client(server: Server) -> Iterator[redis.Redis]:
-    """A stranger with a connection."""
-    with redis.Redis.from_url(server.url, decode_responses=True) as client:
-        yield client
-
-
-@pytest.fixture
-async def store(server: Server, events: Recorder) -> AsyncIterator[RedisStore]:
-    """A store that goes by the server's own clock."""
-    store = RedisStore(server.url, events, deadline_seconds=PATIENCE)
-    yield store
-    await store.close()
-
-
-@pytest.fixture
-def ledger(store: RedisStore) -> TaggedLedger:
+def ledger(live: RedisStore) -> TaggedLedger:
     """A ledger over it."""
-    return TaggedLedger(store)
-
-
-async def play(ledger: TaggedLedger, store: RedisStore, *, first: int = 0) -> None:
-    """Do everything that there is to do, so that every kind of key is written."""
-    holds = [hold(number, *LIMITS) for number in range(first, first + 6)]
-    await ledger.reserve(hold(first + 6, tokens(1)))  # denied
-    for made in holds[:5]:
-        await ledger.reserve(made)
-    await ledger.extend(holds[0], 900)
-    await ledger.extend(holds[5], 5)  # not known
-    await ledger.settle(holds[1], used(50, 70, duration_ms=900))
-    await ledger.cancel(holds[2])
-    await ledger.cancel(hold(first + 7))  # not known
-    await store.lead("me", 60_000)
-    await store.sweep([TAG])
-
-
-def keys_without_expiry(client: redis.Redis) -> list[str]:
-    """The keys that would stay for ever."""
-    return [key for key in client.scan_iter() if int(client.pttl(key)) < 0]
-
-
-def slot(key: str) -> int:
-    """The Cluster slot of *key*, by the specification: CRC16 of its hash tag."""
-    if "{" in key and (tag := key.split("{", 1)[1].split("}", 1)[0]):
-        key = tag
-    crc = 0
-    for byte in key.encode():
-        crc ^= byte << 8
-        for _ in range(8):
-            crc = (crc << 1) ^ 0x1021 if crc & 0x8000 else crc << 1
-            crc &= 0xFFFF
-    return crc % 16_384
-
-
-async def test_every_key_has_an_expiry(
-    ledger: TaggedLedger, store: RedisStore, client: redis.Redis
-) -> None:
-    """
-    Whatever was done, nothing stays for ever (L09).
-    """
-    await play(ledger, store)
-    kinds = {key.partition(":")[2].partition(":")[2][:2] for key in client.scan_iter()}
-
-    assert keys_without_expiry(client) == []
-    assert kinds == {"e", "b:", "s:", "d:", "h:", "x", "r", "u", "a", "a:", "le"}
-
-
-async def test_a_key_without_expiry_is_repaired(
-    ledger: TaggedLedger, store: RedisStore, client: redis.Redis
-) -> None:
-    """
-    One that somehow lost its expiry gets a new one when it is used next (L09).
-    """
-    await play(ledger, store)
-    shared = [key for key in client.scan_iter() if ":h:" not in key]
-    for key in shared:
-        client.persist(key)
-    assert sorted(keys_without_expiry(client)) == sorted(shared)
-    await play(ledger, store, first=20)
-
-    assert keys_without_expiry(client) == []
-
-
-async def test_a_refusal_repairs_too(ledger: TaggedLedger, client: redis.Redis) -> None:
-    """
-    A full limit whose key has no expiry does not refuse for ever (L09).
-    """
-    await ledger.reserve(hold(1, tokens(100)))
-    key = "{tw:017}:b:tpm|tenant=acme"
-    client.persist(key)
-    assert isinstance(await ledger.reserve(hold(2, tokens(100))), Denied)
-
-    assert int(client.pttl(key)) > 0
-
-
-async def test_all_keys_of_a_tag_lie_in_one_slot(
-    ledger: TaggedLedger, store: RedisStore, client: redis.Redis
-) -> None:
-    """
-    Every call touches keys of one Cluster slot, and no number passes for a key (L15).
-    """
-    assert slot("123456789") == 12_739  # from the Cluster specification
-    assert slot("{user1000}.following") == slot("user1000")
-    await play(ledger, store)
-    client.delete("{tw:sweeper}:lease")
-
-    assert {slot(key) for key in client.scan_iter()} == {slot("{tw:017}")}
-
-
-async def test_a_bucket_that_is_full_is_forgotten(
-    ledger: TaggedLedger, client: redis.Redis
-) -> None:
-    """
-    A level is kept until it means nothing: a minute beyond the time until full.
-    """
-    fast = tokens(100_000)
-    await ledger.reserve(hold(1, fast))
-    key = "{tw:017}:b:tpm|tenant=acme"
-    assert int(client.pttl(key)) > 80_000_000
-    await ledger.settle(hold(1, fast), used(0, 50_000))
-
-    assert 60_000 < int(client.pttl(key)) <= 90_000
+    return TaggedLedger(live)
 
 
 async def test_the_servers_clock_is_the_clock(
-    ledger: TaggedLedger, store: RedisStore, client: redis.Redis
+    ledger: TaggedLedger, live: RedisStore, client: redis.Redis
 ) -> None:
     """
     Processors whose clocks differ agree all the same.
@@ -179,14 +52,14 @@ async def test_the_servers_clock_is_the_clock(
     seconds, _ = client.time()
     made = hold(1, TPM)
     await ledger.reserve(made)
-    started_ms = (await store.snapshot(TAG)).holdings[made.id].started_ms
+    started_ms = (await live.snapshot(TAG)).holdings[made.id].started_ms
 
     assert 0 <= started_ms - 1_000 * seconds < 60_000
     assert int(await ledger.epoch()) == started_ms
 
 
 async def test_a_flushed_script_cache_is_no_fault(
-    ledger: TaggedLedger, store: RedisStore, client: redis.Redis
+    ledger: TaggedLedger, live: RedisStore, client: redis.Redis
 ) -> None:
     """
     After SCRIPT FLUSH between any two calls each is counted once (L14).
@@ -201,9 +74,9 @@ async def test_a_flushed_script_cache_is_no_fault(
         client.script_flush()
         await call
     client.script_flush()
-    await store.sweep([TAG])
+    await live.sweep([TAG])
 
-    snapshot = await store.snapshot(TAG)
+    snapshot = await live.snapshot(TAG)
     assert level_of(snapshot, TPM, START_MS) == 100_000 - 60
     assert len(snapshot.records) == 1
 
@@ -252,7 +125,7 @@ async def test_a_lost_reply_is_counted_once_and_never_leaks(
 
 
 async def test_callers_that_give_up_leave_nothing_uncounted(
-    store: RedisStore, ledger: TaggedLedger
+    live: RedisStore, ledger: TaggedLedger
 ) -> None:
     """
     A reserve whose caller was cancelled exists or does not: its cancel settles both.
@@ -268,7 +141,7 @@ async def test_callers_that_give_up_leave_nothing_uncounted(
     await asyncio.gather(*map(ledger.cancel, holds))
 
     assert any(isinstance(outcome, asyncio.CancelledError) for outcome in outcomes)
-    snapshot = await store.snapshot(TAG)
+    snapshot = await live.snapshot(TAG)
     assert (reserved_of(snapshot, TPM), snapshot.expiries) == (0, {})
     assert level_of(snapshot, TPM, START_MS) == 100_000
 
@@ -290,7 +163,7 @@ async def test_garbage_in_a_key_allows_nothing(
 
 
 async def test_numbers_out_of_range_never_reach_a_level(
-    store: RedisStore, client: redis.Redis, events: Recorder
+    live: RedisStore, client: redis.Redis, events: Recorder
 ) -> None:
     """
     The script checks every number that enters, whoever sends it.
@@ -300,14 +173,14 @@ async def test_numbers_out_of_range_never_reach_a_level(
     for odd in (-1, 10**11, 10**400, 1.5, "nan", "x"):
         object.__setattr__(share, "amounts", type(WORST_CASE)(1, odd, 0))  # type: ignore[arg-type]
         with pytest.raises(LedgerUnavailableError):
-            await store.reserve(TAG, share)
+            await live.reserve(TAG, share)
 
     assert list(client.scan_iter()) == []
     assert len(events.faults) == 6
 
 
 async def test_a_flushed_ledger_begins_anew(
-    ledger: TaggedLedger, store: RedisStore, client: redis.Redis
+    ledger: TaggedLedger, live: RedisStore, client: redis.Redis
 ) -> None:
     """
     Holds from before a flush are charged what they used; none is left over.
@@ -325,7 +198,7 @@ async def test_a_flushed_ledger_begins_anew(
     await ledger.reserve(hold(9))
 
     assert int(await ledger.epoch()) > int(before)
-    snapshot = await store.snapshot(TAG)
+    snapshot = await live.snapshot(TAG)
     assert level_of(snapshot, TPM, START_MS) == 100_000 - 60 - 40
     assert reserved_of(snapshot, concurrency(5)) == 0
     assert len(snapshot.records) == 2
@@ -468,39 +341,13 @@ async def test_a_shorter_life_of_holds_can_be_asked_for(
     await store.close()
 
 
-async def test_a_processor_needs_few_rights(
-    server: Server, client: redis.Redis, events: Recorder
-) -> None:
-    """
-    With the rights that we ask for everything works, and nothing else can be done.
-    """
-    as_admin: Callable[..., object] = client.execute_command
-    as_admin("ACL", "SETUSER", "weir", "reset", "on", ">pw", *ACCESS)
-    url = server.url.replace("unix://", "unix://weir:pw@")
-    store = RedisStore(url, events, deadline_seconds=PATIENCE)
-    await play(TaggedLedger(store), store)
-    snapshot = await store.snapshot(TAG)
-    assert len(snapshot.records) == 1
-    assert len(await store.holdings([TAG])) == 4
-    assert len(await store.rollups([TAG], 0, 10**7)) == 1
-    await store.close()
-    assert events.faults == []
-
-    with redis.Redis.from_url(url) as sidecar:
-        as_sidecar: Callable[..., object] = sidecar.execute_command
-        for command in (("FLUSHALL",), ("KEYS", "*"), ("SET", "k", "v"), ("SORT", "k")):
-            with pytest.raises(redis.exceptions.NoPermissionError):
-                as_sidecar(*command)
-    as_admin("ACL", "DELUSER", "weir")
-
-
-async def test_one_leads_at_a_time(store: RedisStore) -> None:
+async def test_one_leads_at_a_time(live: RedisStore) -> None:
     """
     The lease is the first one's until it ends or is given up.
     """
-    assert await store.lead("a", 60_000)
-    assert await store.lead("a", 60_000)
-    assert not await store.lead("b", 60_000)
-    assert not await store.lead("b", 0)
-    assert not await store.lead("a", 0)
-    assert await store.lead("b", 60_000)
+    assert await live.lead("a", 60_000)
+    assert await live.lead("a", 60_000)
+    assert not await live.lead("b", 60_000)
+    assert not await live.lead("b", 0)
+    assert not await live.lead("a", 0)
+    assert await live.lead("b", 60_000)
