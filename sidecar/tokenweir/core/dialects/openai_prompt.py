@@ -23,6 +23,9 @@ _URLS = {
     "video_url": ("video_url", MediaKind.FILE),
 }
 
+# What most messages have, and nothing else that is worth looking for.
+_PLAIN = {"role", "content"}
+
 _Placed = tuple[str, Members]
 
 
@@ -45,6 +48,8 @@ def read_prompt(body: Members) -> Prompt:
 def _message(item: Members, path: str) -> Message:
     content = Content()
     _add_content(content, item, path)
+    if item.keys() == _PLAIN:
+        return content.message(item["role"])
     content.add_text(fields.string(item, "refusal", path))
     # Servers that take reasoning back have either name for it.
     content.add_json(item.get("reasoning_content") or item.get("reasoning"))
