@@ -100,11 +100,13 @@ def _nothing(_constant: str) -> None:
 
 
 def _outline(body: bytes) -> bytes:
-    # Pairs of backslashes first: what then stands before a quote escapes it.
-    plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
-    if plain.count(b'"') // 2 > MAX_VALUES:
+    if b"\\" in body:  # to look for one costs a thirtieth of replacing none
+        # Pairs first: the backslash that then stands before a quote escapes it.
+        body = body.replace(rb"\\", b"").replace(rb"\"", b"")
+    pieces = body.split(b'"', 2 * MAX_VALUES + 2)
+    if len(pieces) > 2 * MAX_VALUES + 2:
         raise MalformedRequestError("The body holds too many values.")
-    return b"".join(plain.split(b'"')[::2])
+    return b"".join(pieces[::2])
 
 
 def _check_depth(outline: bytes) -> None:
