@@ -17,11 +17,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
 
-from tests.cases.apis import QUESTION, Api
+from tests.cases.apis import QUESTION, TOLD, Api
 from tests.cases.app import Call, Leave, Reply, Request, ask, request
 from tests.ledger_view import CLASSES
 from tests.pod import Pod, policy, until
-from tests.scripted_upstream import ScriptedUpstream, Step, event_stream, head
+from tests.scripted_upstream import (
+    Hold,
+    ScriptedUpstream,
+    Step,
+    event_stream,
+    head,
+    reply,
+)
 from tokenweir.core.bucket import UNITS_PER_TOKEN
 from tokenweir.core.dialects.base import Message, Prompt
 from tokenweir.core.holding import State
@@ -34,11 +41,7 @@ STREAM_HEAD = head(
 )
 # It refills by a token a minute: what leaves it can be told exactly.
 CAPACITY = 1_000_000_000
-QUOTAS = [
-    {"tokens_per_minute": 1, "capacity": CAPACITY},
-    {"requests_per_minute": 1, "capacity": 1_000_000},
-    {"concurrency": 99},
-]
+QUOTAS = ({"requests_per_minute": 1, "capacity": 1_000_000}, {"concurrency": 99})
 _TOKENS_QUOTA = "acme.tokens_per_minute"
 
 
@@ -72,23 +75,31 @@ class Stage:
         upstream: The provider.
         pod: What is tested.
         counter: Counts what was said, as an oracle for cut streams.
+        capacity: Tokens that a full bucket holds.
     """
 
     upstream: ScriptedUpstream
     pod: Pod
     counter: TokenCounter
+    capacity: int = CAPACITY
     _level_units: int = 0
     _calls: list[Call] = field(default_factory=list)
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def open(cls, **changes: object) -> AsyncIterator[Self]:
-        """Set it up; *changes* are to the policy, see `tests.pod.policy`."""
+    async def open(
+        cls,
+        *,
+        capacity: int = CAPACITY,
+        quotas: Sequence[Mapping[str, int]] = QUOTAS,
+    ) -> AsyncIterator[Self]:
+        """Set it up, with *quotas* for the tenant beside the one on tokens."""
+        tokens = {"tokens_per_minute": 1, "capacity": capacity}
         counter = TokenCounter()
         async with ScriptedUpstream() as upstream:
-            content = policy(upstream.port, **{"quotas": QUOTAS, **changes})
+            content = policy(upstream.port, quotas=[tokens, *quotas])
             async with Pod.start(content) as pod:
-                stage = cls(upstream, pod, counter)
+                stage = cls(upstream, pod, counter, capacity)
                 yield stage
                 stage.leave()
         counter.close()
@@ -118,8 +129,8 @@ class Stage:
         """Play *steps* to a request with *body*; return what came of it."""
         self.upstream.play(*steps)
         call = await self.begin(api, body, *headers)
-        reply = await call.reply()
-        return reply, await self.settled(call.request_id)
+        answer = await call.reply()
+        return answer, await self.settled(call.request_id)
 
     async def stream(
         self, api: Api, pieces: Sequence[bytes], pause_seconds: float = 0.0
@@ -130,11 +141,11 @@ class Stage:
         It must get every byte.
         """
         steps = event_stream(pieces, pause_seconds)
-        reply, settled = await self.ask(api, steps, api.request())
-        assert reply.status == 200
-        assert reply.whole
-        assert reply.body == b"".join(pieces)
-        return reply, settled
+        answer, settled = await self.ask(api, steps, api.request())
+        assert answer.status == 200
+        assert answer.whole
+        assert answer.body == b"".join(pieces)
+        return answer, settled
 
     async def stream_unasked(
         self, api: Api, pieces: Sequence[bytes], extra: bytes, pause_seconds: float = 0
@@ -146,11 +157,11 @@ class Stage:
         and that one too where the API sends it in any case.
         """
         steps = event_stream(pieces, pause_seconds)
-        reply, settled = await self.ask(api, steps, api.request(asked=False))
+        answer, settled = await self.ask(api, steps, api.request(asked=False))
         sent = b"".join(pieces)
         assert not extra or sent.count(extra) == 1
-        assert reply.whole
-        assert reply.body == (sent.replace(extra, b"") if api.asks_usage else sent)
+        assert answer.whole
+        assert answer.body == (sent.replace(extra, b"") if api.asks_usage else sent)
         return settled
 
     async def send(self, asked: Request) -> Reply:
@@ -181,7 +192,7 @@ class Stage:
         for name, bucket in (await self.pod.ledger.snapshot()).buckets.items():
             if name.startswith(_TOKENS_QUOTA):
                 return bucket.level_units
-        return CAPACITY * UNITS_PER_TOKEN  # nobody took any
+        return self.capacity * UNITS_PER_TOKEN  # nobody took any
 
     async def reserved(self, request_id: str) -> tuple[int, int]:
         """Return the input and output tokens that are held for the request."""
@@ -194,6 +205,18 @@ class Stage:
                         amounts = holding.amounts
                         return amounts.input_tokens, amounts.output_tokens
                 await asyncio.sleep(0.01)
+
+    async def reserves(self, api: Api, body: bytes) -> tuple[int, int]:
+        """Return the input and output tokens that are held while *body* is answered."""
+        gate = asyncio.Event()
+        self.upstream.play(Hold(gate), reply(api.reply("Done.")))
+        call = await self.begin(api, body)
+        held = await self.reserved(call.request_id)
+        gate.set()
+        answer = await call.reply()
+        assert answer.status == 200
+        assert (await self.settled(call.request_id)).usage == TOLD.usage
+        return held
 
     async def owed(self, api: Api, texts: Sequence[str]) -> tuple[int, int]:
         """Return the tokens of the usual request, and of *texts*, by our counter."""
