@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -351,3 +352,46 @@ async def test_one_leads_at_a_time(live: RedisStore) -> None:
     assert not await live.lead("b", 0)
     assert not await live.lead("a", 0)
     assert await live.lead("b", 60_000)
+
+
+NONSENSE = [
+    None,
+    b"OK",
+    1,
+    [],
+    [1],
+    [b"x", b"1", 0, b""],
+    [1, b"x", 0, b""],
+    [1, b"1", 0, b"9 1 5 5"],
+    [1, b"1", 0, b"1 1 x"],
+]
+
+
+@pytest.mark.parametrize("reply", NONSENSE, ids=repr)
+@pytest.mark.parametrize("verb", ["reserve", "extend", "settle", "cancel"])
+async def test_an_answer_of_no_sense_is_none(
+    live: RedisStore,
+    ledger: TaggedLedger,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+    reply: object,
+) -> None:
+    """
+    What no script of ours says is neither a grant nor a receipt, and is reported.
+    """
+
+    async def run(*_: object) -> object:
+        return reply
+
+    made = hold(1, TPM)
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "reserve": lambda: ledger.reserve(made),
+        "extend": lambda: ledger.extend(made, 1),
+        "settle": lambda: ledger.settle(made, used(1, 1)),
+        "cancel": lambda: ledger.cancel(made),
+    }
+    monkeypatch.setattr(live._link, "run", run)
+
+    with pytest.raises(LedgerUnavailableError):
+        await calls[verb]()
+    assert live.epoch == "0"

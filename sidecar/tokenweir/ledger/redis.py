@@ -8,7 +8,7 @@ from typing import Any
 from tokenweir.core.bucket import bounded
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import Denied, Granted
-from tokenweir.core.holding import HOLD_MS, Account, Holding, Share
+from tokenweir.core.holding import HOLD_MS, Account, Holding, Share, State
 from tokenweir.ledger import keys, reader, scripts, wire
 from tokenweir.ledger.link import DEADLINE_SECONDS, Command, Link
 from tokenweir.ledger.scripts import Script
@@ -17,6 +17,9 @@ from tokenweir.ledger.store import Events, Snapshot
 # The most expired holds that one round of a sweep charges under one tag: a few
 # milliseconds' work, so that no exchange waits long behind it.
 SWEPT_PER_CALL = 50
+
+# A tuple, since not every answer can be hashed.
+_KNOWN_STATES = (b"", *(state.encode() for state in State))
 
 
 class RedisStore:
@@ -53,12 +56,17 @@ class RedisStore:
 
     async def reserve(self, tag: str, share: Share) -> Granted | Denied:
         """See `tokenweir.ledger.store.TagStore.reserve`."""
-        verdict, epoch, reaped, rows = await self._run(
+        reply = await self._run(
             scripts.RESERVE, tag, [self._hold_ms, *wire.share_arguments(share)]
         )
-        self._epoch = max(self._epoch, epoch.decode(), key=int)
+        try:
+            verdict, epoch, reaped, rows = reply
+            known = max(self._epoch, epoch.decode(), key=int)
+            answer = wire.answer_of(share, verdict, epoch.decode(), rows.decode())
+        except (AttributeError, IndexError, TypeError, ValueError) as error:
+            raise self._nonsense(error) from error
+        self._epoch = known
         self._count_reaped(reaped)
-        answer = wire.answer_of(share, verdict, epoch.decode(), rows.decode())
         if answer is None:
             raise LedgerUnavailableError("the hold had ended before it was made")
         return answer
@@ -67,16 +75,16 @@ class RedisStore:
         """See `tokenweir.ledger.store.TagStore.extend`."""
         progress = [self._hold_ms, bounded(output_tokens)]
         arguments = [*progress, *wire.share_arguments(share)]
-        await self._run(scripts.EXTEND, tag, arguments)
+        await self._move(scripts.EXTEND, tag, arguments)
 
     async def settle(self, tag: str, share: Share, account: Account) -> None:
         """See `tokenweir.ledger.store.TagStore.settle`."""
         arguments = [*wire.account_arguments(account), *wire.share_arguments(share)]
-        await self._run(scripts.SETTLE, tag, arguments)
+        await self._move(scripts.SETTLE, tag, arguments)
 
     async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> None:
         """See `tokenweir.ledger.store.TagStore.cancel`."""
-        await self._run(scripts.CANCEL, tag, [hold_id, int(unclaimed_only)])
+        await self._move(scripts.CANCEL, tag, [hold_id, int(unclaimed_only)])
 
     async def lead(self, owner: str, lease_ms: int) -> bool:
         """See `tokenweir.ledger.store.Sweepable.lead`."""
@@ -122,6 +130,17 @@ class RedisStore:
     async def close(self) -> None:
         """See `tokenweir.ledger.store.TagStore.close`."""
         await self._link.close()
+
+    async def _move(self, script: Script, tag: str, arguments: Command) -> None:
+        """Run what answers in which state the hold was."""
+        reply = await self._run(script, tag, arguments)
+        if reply not in _KNOWN_STATES:
+            raise self._nonsense(ValueError("no state of a hold"))
+
+    def _nonsense(self, error: Exception) -> LedgerUnavailableError:
+        # Whoever said that is not our script. It may have run all the same.
+        self._events.fault("ledger", error)
+        return LedgerUnavailableError("an answer of no sense")
 
     async def _run(self, script: Script, tag: str, arguments: Command) -> Any:
         return await self._link.run(script, keys.root(tag), [self._now(), *arguments])
