@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -24,15 +24,33 @@ import yaml
 from redis.asyncio import Redis
 
 from tests.cases.connection import Answer, Headers, call, request
-from tests.pod import KEY, Pod, policy, until
+from tests.pod import KEY, Pod, policy, sha256, until
 from tests.relay import Relay, relay_to
 from tests.scripted_upstream import ScriptedUpstream, head
 from tests.servers import Server, start_valkey
+
+Adapt = Callable[[dict[str, Any]], None]
 
 # The head of a streamed answer.
 STREAM_HEAD = head(
     headers=(("content-type", "text/event-stream"), ("transfer-encoding", "chunked"))
 )
+
+
+def key_of(tenant: str) -> str:
+    """Return the key of a tenant that `tenants` has made."""
+    return f"sk-tw-{tenant}"
+
+
+def tenants(**quotas: Sequence[Mapping[str, Any]]) -> Adapt:
+    """Return what adds tenants to a policy, each with its *quotas*; see `key_of`."""
+
+    def adapt(content: dict[str, Any]) -> None:
+        for name, limits in quotas.items():
+            key = {"id": name, "sha256": sha256(key_of(name))}
+            content["tenants"][name] = {"keys": [key], "quotas": list(limits)}
+
+    return adapt
 
 
 @dataclass(frozen=True)
@@ -56,7 +74,7 @@ class Scene:
         cls,
         *,
         options: Mapping[str, Any] | None = None,
-        adapt: Callable[[dict[str, Any]], None] = lambda _: None,
+        adapt: Adapt = lambda _: None,
         **changes: Any,
     ) -> AsyncIterator[Self]:
         """
@@ -132,7 +150,7 @@ class Scene:
 
         Each is the input and the output tokens of one exchange.
         """
-        await self.pod.settled()
+        await until(lambda: self.pod.ledger.nothing_held("acme", "globex", tenant))
         await until(lambda: self._charged(len(usages), tenant))
         assert await self.charges(tenant) == sorted(usages)
 
