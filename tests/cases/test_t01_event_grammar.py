@@ -60,6 +60,27 @@ async def test_t01_unspaced_for_an_app_that_did_not_ask(stage: Stage, api: Api) 
     assert settled.usage == TOLD.usage
 
 
+@both_apis
+@pytest.mark.parametrize("asked", [True, False], ids=["asked", "unasked"])
+async def test_t01_byte_order_mark(stage: Stage, api: Api, asked: bool) -> None:
+    """
+    A stream may begin with a byte-order mark, in a piece of its own or not.
+
+    envoyproxy/ai-gateway#2470
+    """
+    mark = b"\xef\xbb\xbf"
+    first, *others = story(api)
+    for pieces in ([mark + first, *others], [mark, first, *others]):
+        if asked:
+            _, settled = await stage.stream(api, pieces, APART_SECONDS)
+        else:
+            settled = await stage.stream_unasked(
+                api, pieces, api.report(), APART_SECONDS
+            )
+
+        assert settled.usage == TOLD.usage
+
+
 LINE_ENDS = {"LF": [b"\n"], "CRLF": [b"\r\n"], "CR": [b"\r"]}
 LINE_ENDS["mixed"] = [b"\r\n", b"\n", b"\r", b"\r", b"\n", b"\r\n", b"\n"]
 line_ends = pytest.mark.parametrize("ends", LINE_ENDS.values(), ids=LINE_ENDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from tests.cases.apis import (
     story,
 )
 from tests.cases.stage import Stage
-from tests.scripted_upstream import reply
+from tests.scripted_upstream import event_stream, reply
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
@@ -286,3 +287,74 @@ async def test_t12_several_choices(stage: Stage) -> None:
     )
 
     assert settled.sides == await stage.owed(OPENAI, WORDS * 3)
+
+
+async def test_t12_choices_that_end_one_after_the_other(stage: Stage) -> None:
+    """
+    The stream of several choices is over when the last of them is. higress#2187
+    """
+
+    def choice(index: int, **members: object) -> bytes:
+        return OPENAI.chunk(choices=[{"index": index, "delta": {}, **members}])
+
+    words = [
+        choice(index, delta={"content": word}) for word in WORDS for index in (0, 1)
+    ]
+    late = choice(1, delta={"content": " Really."})
+    ends = [choice(0, finish_reason="stop"), choice(1, finish_reason="length")]
+    pieces = [*words, ends[0], late, ends[1], OPENAI.end()]
+
+    _, settled = await stage.stream(OPENAI, pieces)
+
+    assert settled.sides == await stage.owed(
+        OPENAI, [word for word in WORDS for _ in (0, 1)] + [" Really."]
+    )
+    assert settled.outcome == "completed"
+
+
+OPTIONS: list[Any] = [
+    None,
+    {},
+    {"include_usage": None},
+    {"include_usage": False},
+    {"include_usage": False, "include_obfuscation": False},
+    {"continuous_usage_stats": True},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=repr)
+async def test_t12_usage_is_asked_for(stage: Stage, options: object) -> None:
+    """
+    A stream is asked for its usage, whatever the app says of it, and by that alone.
+
+    higress-group/higress#2187
+    """
+    known = options if isinstance(options, dict) else {}
+    body = OPENAI.request(asked=False, stream_options=options)
+    body = body.replace(b'"stream": true', b'"temperature": 1.0e0,  "stream" :true')
+    stage.upstream.reset()
+
+    answer, settled = await stage.ask(OPENAI, event_stream(story(OPENAI)), body)
+
+    [received] = stage.upstream.requests
+    asks = json.loads(received.body)
+    assert asks["stream_options"] == known | {"include_usage": True}
+    assert asks == json.loads(body) | {"stream_options": asks["stream_options"]}
+    assert b'"temperature": 1.0e0,  "stream" :true' in received.body
+    assert received.header("content-length") == str(len(received.body))
+    assert OPENAI.report() not in answer.body
+    assert settled.usage == TOLD.usage
+
+
+@both_apis
+async def test_t12_nothing_else_is_changed(stage: Stage, api: Api) -> None:
+    """
+    A request that needs no asking goes on byte by byte. higress-group/higress#2187
+    """
+    for body in (api.request(), api.request(stream=False)):
+        spaced = b"  " + body.replace(b": ", b" :\n") + b"\n"
+        stage.upstream.reset()
+
+        await stage.ask(api, [reply(api.reply("Done."))], spaced)
+
+        assert stage.upstream.requests[0].body == spaced

@@ -7,11 +7,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
+from anthropic import AsyncAnthropic
+from openai import AsyncOpenAI
 
-from tests.cases.apis import OPENAI, TOLD, WORDS, Api, both_apis, story
-from tests.cases.app import Call, Leave, Request, request
+from tests.cases.apis import (
+    ANTHROPIC,
+    OPENAI,
+    QUESTION,
+    TOLD,
+    WORDS,
+    Api,
+    both_apis,
+    story,
+)
+from tests.cases.app import KEY, Call, Leave, Request, request
 from tests.cases.app_h2 import CallH2, LeaveH2
 from tests.cases.stage import STREAM_HEAD, Settled, Stage
 from tests.pod import until
@@ -275,6 +287,48 @@ async def test_t22_at_any_moment(stage: Stage, api: Api) -> None:
         assert len(records) <= 1
         if asked.id in sent_on:
             assert int(records[0]["input_tokens"]) > 0
+
+
+async def test_t22_sdks_that_break_off(stage: Stage) -> None:
+    """
+    Apps that leave the SDKs' streams in the middle owe what had passed.
+
+    open-ace/open-ace#3422, BerriAI/litellm#14457
+    """
+    key, base_url = KEY, f"http://127.0.0.1:{stage.pod.port}"
+    ask: dict[str, Any] = {"messages": [{"role": "user", "content": QUESTION}]}
+    reset(stage, moment(OPENAI, "after six words"))
+    await stage.watch()
+    async with AsyncOpenAI(api_key=key, base_url=f"{base_url}/v1") as openai:
+        chunks = await openai.chat.completions.create(
+            model=OPENAI.model,
+            stream=True,
+            extra_headers={"x-request-id": "sdk-openai"},
+            **ask,
+        )
+        async with chunks:
+            for _ in range(7):  # the first has the role alone
+                await anext(chunks)
+    settled = await stage.settled("sdk-openai", SOON_SECONDS)
+
+    assert settled.sides == await stage.owed(OPENAI, WORDS[:6])
+
+    reset(stage, moment(ANTHROPIC, "after six words"))
+    await stage.watch()
+    async with AsyncAnthropic(api_key=key, base_url=base_url) as anthropic:
+        async with anthropic.messages.stream(
+            model=ANTHROPIC.model,
+            max_tokens=1_000,
+            extra_headers={"x-request-id": "sdk-anthropic"},
+            **ask,
+        ) as message:
+            texts = message.text_stream
+            for _ in range(6):
+                await anext(texts)
+    settled = await stage.settled("sdk-anthropic", SOON_SECONDS)
+
+    owed_output = (await stage.owed(ANTHROPIC, WORDS[:6]))[1]
+    assert settled.sides == (TOLD.input, owed_output)
 
 
 @both_apis
