@@ -25,7 +25,13 @@ from tests.ledger.builders import (
 from tests.ledger.conftest import Store
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import Amounts, Denied, Granted, Hold, Part
-from tokenweir.core.holding import HOLD_MS, REAPED_PER_CALL, TOMBSTONE_MS, State
+from tokenweir.core.holding import (
+    HOLD_MS,
+    REAPED_PER_CALL,
+    REPLAY_MS,
+    TOMBSTONE_MS,
+    State,
+)
 from tokenweir.core.partition import shared_tag_of
 from tokenweir.core.record import hour_of
 from tokenweir.ledger.tagged import TaggedLedger
@@ -396,6 +402,62 @@ async def test_a_settle_from_beyond_the_tombstones_is_only_recorded(
     snapshot = await store.snapshot(TAG)
     assert level_of(snapshot, TPM, clock.now_ms) == 100
     assert snapshot.records[-1]["hold"] == old.id
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "h",
+        "7-xyz-1",
+        f"{START_MS}-{16**12:x}-1",  # thirteen digits
+        f"{10**15}-{START_MS:x}-1",  # sixteen
+        f"{START_MS}-{START_MS:x}",
+    ],
+)
+async def test_an_id_of_another_form_tells_nothing(
+    ledger: TaggedLedger, store: Store, clock: Clock, name: str
+) -> None:
+    """
+    Such a hold is taken for new: it starts now, and is charged.
+    """
+    await ledger.reserve(hold(1))
+    clock.now_ms += 10**8
+    await ledger.settle(replace(hold(2, TPM), id=name), used(30, 20))
+
+    snapshot = await store.snapshot(TAG)
+    assert level_of(snapshot, TPM, clock.now_ms) == 50
+    assert snapshot.records[-1]["reserved_at_ms"] == str(clock.now_ms)
+
+
+@pytest.mark.parametrize(("age_ms", "left"), [(REPLAY_MS, 50), (REPLAY_MS + 1, 100)])
+async def test_an_unknown_hold_may_be_repeated_for_so_long(
+    ledger: TaggedLedger, store: Store, clock: Clock, age_ms: int, left: int
+) -> None:
+    """
+    To the millisecond: a settle that may be repeated is never taken for a new one.
+    """
+    await ledger.reserve(hold(1))
+    late = hold(2, TPM, epoch=await ledger.epoch(), made_ms=START_MS)
+    clock.now_ms += age_ms
+    await ledger.settle(late, used(30, 20))
+
+    assert level_of(await store.snapshot(TAG), TPM, clock.now_ms) == left
+
+
+async def test_a_tombstone_ends_to_the_millisecond(
+    ledger: TaggedLedger, clock: Clock
+) -> None:
+    """
+    Until then a hold that was cancelled is refused, and then its id is free.
+    """
+    await ledger.cancel(hold(1))
+    clock.now_ms += TOMBSTONE_MS - 1
+    with pytest.raises(LedgerUnavailableError):
+        await ledger.reserve(hold(1))
+    clock.now_ms += 1
+
+    assert isinstance(await ledger.reserve(hold(1)), Granted)
 
 
 async def test_the_epoch_is_unknown_before_the_first_answer(

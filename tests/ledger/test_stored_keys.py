@@ -9,6 +9,7 @@ import redis
 
 from tests.ledger.builders import (
     TAG,
+    Clock,
     Recorder,
     concurrency,
     hold,
@@ -19,7 +20,8 @@ from tests.ledger.builders import (
 from tests.ledger.conftest import PATIENCE
 from tests.servers import Server
 from tokenweir.core.hold import Denied
-from tokenweir.ledger.keys import ACCESS
+from tokenweir.core.record import hour_of
+from tokenweir.ledger.keys import ACCESS, ROLLUP_KEPT_MS
 from tokenweir.ledger.redis import RedisStore
 from tokenweir.ledger.tagged import TaggedLedger
 
@@ -161,3 +163,25 @@ async def test_a_processor_needs_few_rights(
             with pytest.raises(redis.exceptions.NoPermissionError):
                 as_sidecar(*command)
     as_admin("ACL", "DELUSER", "weir")
+
+
+async def test_hours_of_more_than_thirteen_months_ago_are_dropped(
+    server: Server, client: redis.Redis, clock: Clock, events: Recorder
+) -> None:
+    """
+    The list of hours does not grow for ever.
+    """
+    store = RedisStore(server.url, events, deadline_seconds=PATIENCE, now_ms=clock)
+    ledger = TaggedLedger(store)
+    await ledger.settle(hold(1), used(1, 1))
+    clock.now_ms += ROLLUP_KEPT_MS - 3_600_000
+    await ledger.settle(hold(2, made_ms=clock.now_ms), used(1, 1))
+    assert client.zcard("{tw:017}:a") == 2
+    clock.now_ms += 2 * 3_600_000
+    await ledger.settle(hold(3, made_ms=clock.now_ms), used(1, 1))
+
+    assert client.zrange("{tw:017}:a", 0, -1) == [
+        str(hour_of(clock.now_ms) - 2),
+        str(hour_of(clock.now_ms)),
+    ]
+    await store.close()
