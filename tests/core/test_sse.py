@@ -242,6 +242,22 @@ def test_long_event_in_small_pieces() -> None:
     assert time.monotonic() - started < 60
 
 
+@pytest.mark.parametrize("end", [b"\n\n", b"\n\ndata: x\n\n"])
+def test_memory_of_a_long_event(end: bytes) -> None:
+    """A long event is copied once, and is not there five times over (S09)."""
+    event = b"data: " + b"x" * 4_000_000
+    parser = SSEParser()
+    tracemalloc.start()
+    for piece in in_pieces(event, 1_000):
+        parser.feed(piece)
+    parser.feed(end)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    # It, its copy, and what a growing buffer has in reserve.
+    assert peak_bytes < 2.5 * len(event)
+
+
 def test_million_empty_lines_are_one_step() -> None:
     """A run of empty lines is skipped at once, not line by line."""
     calls = 0

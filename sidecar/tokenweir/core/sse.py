@@ -110,33 +110,36 @@ class SSEParser:
             # Not empty, so that its end is no empty line; a comment, to be ignored.
             self._line[:] = b":"
 
-    def _whole_line(self, rest: bytes) -> bytes:
+    def _whole_line(self, rest: bytes) -> bytes | bytearray:
         if not self._line:
             return rest
-        line = bytes(self._line) + rest
-        self._line.clear()
+        line, self._line = self._line, bytearray()
+        line += rest
         return line
 
-    def _take_line(self, line: bytes) -> None:
+    def _take_line(self, line: bytes | bytearray) -> None:
         if self._at_start:
             self._at_start = False
             line = line.removeprefix(_BOM)
         if len(line) > self._max_event_bytes:
             self._drop()
             return
-        field, _, value = line.partition(b":")
+        field, value = _parts_of(line)
         if field == b"data":
-            self._take_data(value.removeprefix(b" "))
+            self._take_data(value)
         elif field == b"event":
-            self._name = value.removeprefix(b" ")
+            self._name = bytes(value)
 
-    def _take_data(self, value: bytes) -> None:
+    def _take_data(self, value: bytes | bytearray) -> None:
         if self._dropping or len(self._data) + len(value) > self._max_event_bytes:
             self._drop()
             return
         if self._has_data:
             self._data += b"\n"
-        self._data += value
+        if self._data or isinstance(value, bytes):
+            self._data += value
+        else:
+            self._data = value  # it may have megabytes: one copy less
         self._has_data = True
 
     def _drop(self) -> None:
@@ -155,3 +158,18 @@ class SSEParser:
         self._has_data = False
         self._dropping = False
         self._name = b""
+
+
+def _parts_of(line: bytes | bytearray) -> tuple[bytes, bytes | bytearray]:
+    """Return field and value of *line*; a bytearray, which can be long, is used up."""
+    if isinstance(line, bytes):
+        field, _, value = line.partition(b":")
+        return field, value.removeprefix(b" ")
+    colon = line.find(b":")
+    if colon < 0:
+        return bytes(line), b""
+    field = bytes(line[:colon])
+    start = colon + 1
+    start += line[start : start + 1] == b" "
+    del line[:start]  # moves nothing
+    return field, line
