@@ -181,8 +181,10 @@ class Twins:
         self.made += 1
         epoch = self.memory.epoch if self.dice.random.random() < 0.8 else "0"
         name = f"{epoch}-{self.clock.now_ms:x}-{self.made:04x}"
-        part = Part(self.tag, self.dice.limits())
-        return Hold(name, (part,), self.dice.amounts(), SUBJECT)
+        parts: tuple[Part, ...] = (Part(self.tag, self.dice.limits()),)
+        if self.dice.random.random() < 0.2:  # another tag keeps the record
+            parts = (Part(f"{self.tag}-first", ()), *parts)
+        return Hold(name, parts, self.dice.amounts(), SUBJECT)
 
 
 async def perform(
