@@ -36,16 +36,32 @@ STRIPPED = DELTA + DELTA + DONE
 SSE = ("content-type", "text/event-stream")
 
 
+LINE_END = re.compile(rb"\r\n|\n|\r")
+
+
 def stripped(stream: bytes) -> bytes:
     """Return *stream* without its usage-only events: what strip.lua is to do."""
-    events = re.findall(rb".+?(?:\n\r?\n|$)", stream, re.DOTALL)
-    return b"".join(event for event in events if not _usage_only(event))
+    return b"".join(event for event in _events(stream) if not _usage_only(event))
+
+
+def _events(stream: bytes) -> list[bytes]:
+    """Cut *stream* behind each empty line, and behind comments before an event."""
+    events = [b""]
+    at = 0
+    for end in LINE_END.finditer(stream):
+        line, at = stream[at : end.start()], end.end()
+        comment = line.startswith(b":") and not events[-1]
+        events[-1] += line + end[0]
+        if comment or not line:
+            events.append(b"")
+    return [*events[:-1], events[-1] + stream[at:]]
 
 
 def _usage_only(event: bytes) -> bool:
-    data = event.partition(b"data:")[2].strip()
+    lines = LINE_END.split(event)
+    data = [line[5:] for line in lines if line.startswith(b"data:")]
     try:
-        body = json.loads(data)
+        body = json.loads(b"\n".join(data))
     except ValueError:
         return False
     return (
@@ -54,6 +70,15 @@ def _usage_only(event: bytes) -> bool:
         and bool(body.get("usage"))
         and not body.get("error")
     )
+
+
+def with_line_ends(stream: bytes, kinds: list[bytes], chance: random.Random) -> bytes:
+    """Return *stream*, each line ending in one of *kinds*, and no CR before an LF."""
+    for _ in range(stream.count(b"\n")):
+        before, _, rest = stream.partition(b"\n")
+        allowed = [b"\r\n"] if before.endswith(b"\r") and b"\n" in kinds else kinds
+        stream = before + chance.choice(allowed).replace(b"\n", b"\0") + rest
+    return stream.replace(b"\0", b"\n")
 
 
 @pytest.fixture
@@ -164,7 +189,7 @@ async def test_single_bytes(strip: Gateway) -> None:
 
 
 async def test_random_streams(strip: Gateway) -> None:
-    """Streams of all kinds of events, cut at random, lose just the usage events."""
+    """Streams of all kinds of events and line ends, cut at random, lose just these."""
     chance = random.Random(20)
     kinds = [
         *(
@@ -178,8 +203,8 @@ async def test_random_streams(strip: Gateway) -> None:
         b'data: {"choices":[],"prompt_filter_results":[{"x":1}]}\n\n',
         b'data: {"choices":[{"delta":{"content":"\\"choices\\":[],\\"usage\\":{"}}]}\n\n',
         b'data:{"usage": {"total_tokens": 1}, "choices" : [ ]}\n\n',
-        b'data: {"choices":[{"delta":{}}],"usage":{"total_tokens":2}}\r\n\r\n',
-        b'data: {"choices": [], "usage": {"total_tokens": 4}}\r\n\r\n',
+        b'data: {"choices":[{"delta":{}}],"usage":{"total_tokens":2}}\n\n',
+        b'data: {"choices": [], "usage": {"total_tokens": 4}}\n\n',
         b'data: {"choices": null, "usage": {"total_tokens": 5}}\n\n',
         b'data: {"usage": {"total_tokens": 6}}\n\n',
         b'data: {"error": {"message": "no"}, "usage": {"total_tokens": 7}}\n\n',
@@ -187,9 +212,11 @@ async def test_random_streams(strip: Gateway) -> None:
         b"data: \xff\xfe\n\n",
         b"data: " + b"x" * 20_000 + b"\n\n",
     ]
+    line_ends = [[b"\n"], [b"\r\n"], [b"\r"], [b"\n", b"\r\n", b"\r"]]
     for _ in range(120):
         stream = b"".join(chance.choices(kinds, k=chance.randint(1, 9)))
-        stream += chance.choice([b"", b"data: tail", DONE[:-1]])
+        stream += chance.choice([b"", b"data: tail", DONE[:-1], USAGE[:-2]])
+        stream = with_line_ends(stream, chance.choice(line_ends), chance)
         count = min(len(stream) - 1, chance.randint(0, 12))
         positions = chance.sample(range(1, len(stream)), count)
         answer = await _ask(strip, *event_stream(cut(stream, *positions), 0.0005))
