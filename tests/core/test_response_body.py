@@ -198,6 +198,30 @@ def test_unreadable_reply(reply: bytes) -> None:
     assert json_facts(reply) == ResponseFacts(unreadable=True)
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [b"{}", b'{"result":"Once upon a time"}', b'{"choices":[[]],"usage":[7]}'],
+)
+def test_reply_of_another_kind(reply: bytes) -> None:
+    """JSON that says nothing that a reply says is unreadable, not free."""
+    assert json_facts(reply) == ResponseFacts(unreadable=True)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b'{"choices":[{"finish_reason":"stop"}]}',
+        b'{"choices":[{"message":{"content":"a"}}]}',
+        b'{"error":{"code":"overloaded"}}',
+        b"{" + USAGE + b"}",
+    ],
+    ids=["end", "text", "error", "usage"],
+)
+def test_reply_that_says_something(reply: bytes) -> None:
+    """An end, a text, an error or a report is enough for a reply."""
+    assert not json_facts(reply).unreadable
+
+
 def test_doubt_stays() -> None:
     """What was doubtful before is so afterwards: the end can't heal it."""
     facts = ResponseFacts(unreadable=True)

@@ -86,6 +86,8 @@ class JsonBody:
         self._facts.unreadable = self._size_bytes > MAX_JSON_BYTES
         if not self._facts.unreadable:
             self._dialect.read_body(text, self._facts)
+            # What says nothing that a reply says is none, however valid its JSON.
+            self._facts.unreadable |= _says_nothing(self._facts)
         if self._facts.unreadable:
             self._read_usage(text[-TAIL_BYTES:])
         self._facts.unreadable |= before
@@ -109,6 +111,12 @@ class UnknownBody:
 
     def end(self) -> None:
         """Nothing was kept."""
+
+
+def _says_nothing(facts: ResponseFacts) -> bool:
+    """Tell if nothing in the body was usage, text, an error, or an end."""
+    known = facts.usage is not None or facts.error is not None
+    return not (known or facts.finished or facts.text_bytes)
 
 
 def _from_usage_on(tail: bytes) -> bytes | None:
