@@ -18,6 +18,7 @@ from tests.scripted_upstream import (
     Step,
     chunk,
     cut,
+    head,
 )
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
@@ -263,3 +264,29 @@ async def test_t10_comments_pass_at_once(
 
     assert statistics.median(waits) < 0.1
     assert settled.usage == TOLD.usage
+
+
+@both_apis
+async def test_t10_blank_lines_before_a_reply(stage: Stage, api: Api) -> None:
+    """
+    Blank lines keep a reply that is not streamed alive: they pass at once, and the
+    reply behind them is read.
+
+    mnfst/llm-gateway#2053
+    """
+    gate = asyncio.Event()
+    body = api.reply("Once upon a time.")
+    framing = (("content-type", "application/json"), ("transfer-encoding", "chunked"))
+    blanks = [chunk(b"\n"), chunk(b"\n\n"), chunk(b" \r\n" * 40)]
+    stage.upstream.play(
+        head(headers=framing), *blanks, Hold(gate), chunk(body), LAST_CHUNK
+    )
+    call = await stage.begin(api, api.request(stream=False))
+    await call.until_length(123)
+    gate.set()
+    reply = await call.reply()
+    settled = await stage.settled(call.request_id)
+
+    assert reply.body.strip() == body
+    assert settled.usage == TOLD.usage
+    assert (settled.source, settled.outcome) == ("reported", "completed")

@@ -13,6 +13,7 @@ from tests.cases.apis import (
     TOLD,
     WORDS,
     Api,
+    Told,
     both_apis,
     encoded,
     named,
@@ -20,6 +21,7 @@ from tests.cases.apis import (
 )
 from tests.cases.stage import Stage
 from tests.scripted_upstream import event_stream, reply
+from tokenweir.core.usage import TokenUsage
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
@@ -124,6 +126,18 @@ async def test_t12_a_report_after_nulls(stage: Stage) -> None:
         else:
             assert settled.usage == TOLD.usage
             assert settled.source == "reported"
+
+
+async def test_t12_zeros_at_the_end_are_believed(stage: Stage) -> None:
+    """
+    A provider that says so at the very end used nothing, and nothing is charged.
+
+    higress-group/higress#2187
+    """
+    _, settled = await stage.stream(OPENAI, story(OPENAI, told=Told(0, 0)))
+
+    assert settled.usage == TokenUsage()
+    assert settled.source == "reported"
 
 
 async def test_t12_null_after_a_report(stage: Stage) -> None:

@@ -315,16 +315,17 @@ async def test_t22_sdks_that_break_off(stage: Stage) -> None:
 
     reset(stage, moment(ANTHROPIC, "after six words"))
     await stage.watch()
-    async with AsyncAnthropic(api_key=key, base_url=base_url) as anthropic:
-        async with anthropic.messages.stream(
+    async with (
+        AsyncAnthropic(api_key=key, base_url=base_url) as anthropic,
+        anthropic.messages.stream(
             model=ANTHROPIC.model,
             max_tokens=1_000,
             extra_headers={"x-request-id": "sdk-anthropic"},
             **ask,
-        ) as message:
-            texts = message.text_stream
-            for _ in range(6):
-                await anext(texts)
+        ) as message,
+    ):
+        for _ in range(6):
+            await anext(message.text_stream)
     settled = await stage.settled("sdk-anthropic", SOON_SECONDS)
 
     owed_output = (await stage.owed(ANTHROPIC, WORDS[:6]))[1]
