@@ -96,6 +96,13 @@ def test_each_processor_has_an_admin_port(demo: Blueprint) -> None:
     assert ports == ["127.0.0.1:9100", "127.0.0.1:9101", "127.0.0.1:9102"]
 
 
+def test_a_slow_machine_is_no_outage(demo: Blueprint) -> None:
+    """The ledger has more time than in a fleet, and Envoy waits for longer still."""
+    timeout_ms = int(option(children(demo)["processor-0"], "--ledger-timeout-ms"))
+
+    assert 200 < timeout_ms < demo.envoy_settings().admission_timeout_ms
+
+
 def test_all_listen_on_this_machine_only(demo: Blueprint) -> None:
     """Envoy and the mock are on loopback, the ledger has no TCP port."""
     found = children(demo)

@@ -27,6 +27,8 @@ from tokenweir.stack.settings import HOST, StackSettings
 DRAIN_SECONDS = 2
 # Draining, then what flushing to a ledger that has gone may take at the most.
 PROCESSOR_STOP_SECONDS = DRAIN_SECONDS + 3.0
+# A laptop under load answers late. Envoy waits twice as long for the whole decision.
+LEDGER_TIMEOUT_MS = 1_000
 LEDGER_VARIABLE = "TOKENWEIR_LEDGER_URL"
 # What a program needs to run at all; proxies are not among it.
 HARMLESS_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "PYTHONPATH")
@@ -111,6 +113,7 @@ class Blueprint:
             "--policy": str(self.policy),
             "--socket": str(socket),
             "--ledger": f"env:{LEDGER_VARIABLE}",
+            "--ledger-timeout-ms": str(LEDGER_TIMEOUT_MS),
             "--admin": f"{HOST}:{port}",
             "--drain-seconds": str(DRAIN_SECONDS),
         }
