@@ -410,7 +410,7 @@ def test_no_default_provider() -> None:
     ("method", "path", "known"),
     [
         ("POST", "/v1/audio/speech", False),
-        ("PUT", CHAT, False),
+        ("PUT", "/v1/files", False),
         ("GET", "/v1/anything", True),
         ("POST", f"{MESSAGES}/count_tokens", True),
     ],
@@ -429,6 +429,20 @@ def test_unknown_paths(
     passes = known or unknown_paths is UnknownPaths.OPAQUE
     assert isinstance(found, Plan) is passes
     assert passes or found == PathNotMetered(path)
+
+
+@pytest.mark.parametrize("unknown_paths", UnknownPaths)
+@pytest.mark.parametrize("path", [f"{CHAT}/", CHAT.upper(), f"{MESSAGES};x"])
+def test_almost_a_metered_path(path: str, unknown_paths: UnknownPaths) -> None:
+    """What some server could take for a metered path never passes unmetered."""
+    providers = {
+        name: replace(provider, unknown_paths=unknown_paths)
+        for name, provider in POLICY.providers.items()
+    }
+    entry = entry_of(head("POST", path))
+    found = plan_unread(replace(POLICY, providers=providers), caller(), entry)
+
+    assert found == PathNotMetered(path)
 
 
 # === how much =====================================================================

@@ -90,7 +90,7 @@ def plan_unread(policy: Policy, caller: Caller, entry: Entry) -> Plan | PathNotM
         return PathNotMetered(entry.path)
     provider = policy.providers[name]
     refuses = provider.unknown_paths is UnknownPaths.REFUSE
-    if entry.door is Door.UNKNOWN and refuses:
+    if entry.door is Door.LOOKALIKE or (entry.door is Door.UNKNOWN and refuses):
         return PathNotMetered(entry.path)
     return _plan(caller, entry, Target(provider), user="", model="")
 

@@ -69,6 +69,7 @@ class Door(enum.Enum):
     METERED = enum.auto()  # a dialect reads the body and its answer
     TOKEN_FREE = enum.auto()  # a known path that costs no tokens
     BODILESS = enum.auto()  # a method that carries no body
+    LOOKALIKE = enum.auto()  # no known path, but some servers take it for one
     UNKNOWN = enum.auto()  # policy decides
 
 
@@ -104,4 +105,15 @@ def entry_of(head: RequestHead) -> Entry:
     elif head.method in BODILESS_METHODS:
         models = path == "/v1/models" or path.startswith("/v1/models/")
         return Entry(Door.BODILESS, "models" if models else "other", path, errors)
-    return Entry(Door.UNKNOWN, "opaque", path, errors)
+    alike = dialect_of(_as_lenient_servers_read(path)) is not None
+    return Entry(Door.LOOKALIKE if alike else Door.UNKNOWN, "opaque", path, errors)
+
+
+def _as_lenient_servers_read(path: str) -> str:
+    """
+    Return *path* as servers take it that forgive case and what stands behind it.
+
+    Where unknown paths pass unread, these would lead around the token limits.
+    """
+    plain = path.partition(";")[0].partition("%")[0]
+    return plain.rstrip("/.\\").lower()

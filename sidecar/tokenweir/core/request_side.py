@@ -130,7 +130,7 @@ class RequestSide:
         self._caller = caller
         if self._entry.door is Door.METERED:
             return self._expect_body()
-        if self.head.ended or self._entry.door is Door.UNKNOWN:
+        if self.head.ended or self._entry.door in (Door.UNKNOWN, Door.LOOKALIKE):
             return self._admit_unread()
         return State.AWAITING_BODY, [AwaitBody()]
 
