@@ -162,6 +162,21 @@ def test_a_refusal_takes_the_word_of_a_clock_that_stepped_back() -> None:
     assert levels.buckets == {KEY: Bucket(0, 10_000, 0, 60, 150)}
 
 
+def test_a_refusal_takes_the_word_of_a_changed_policy() -> None:
+    """
+    Else an exhausted bucket would earn at its old rate, and every wait be too short.
+    """
+    levels = Levels({KEY: Bucket(0, 0, 0, 60, 150)})
+    faster, one = tokens(150, 6_000), Amounts(1, 1, 0)
+    told = levels.failure(faster, one, 0)
+
+    assert told is not None
+    assert told.wait_ms == 10
+    levels.rebase([faster, SLOTS], 0)
+    assert levels.failure(faster, one, 9) is not None
+    assert levels.failure(faster, one, 10) is None
+
+
 def test_durations_of_slots_are_learned() -> None:
     """
     Only limits on concurrency learn, and only from exchanges that were timed.

@@ -79,15 +79,19 @@ class Levels:
 
     def rebase(self, limits: Iterable[Limit], now_ms: int) -> None:
         """
-        Take the clock's word where it stepped back.
+        Take the word of the clock and of the policy for *limits* that were refused.
 
-        A refusal changes no level. But if it left a moment that lies ahead, nothing
-        would be earned until then, and the wait that was told would be wrong.
+        A refusal changes no level. But a bucket whose moment lies ahead would earn
+        nothing until then, and one with the rate of an older policy would earn at
+        that: the wait that was told would be wrong, again and again.
         """
-        for key in map(key_of, limits):
-            stored = self.buckets.get(key)
-            if stored is not None and stored.as_of_ms > now_ms:
-                self.buckets[key] = bucket.refill(stored, now_ms)
+        for limit in limits:
+            stored = self.buckets.get(key_of(limit))
+            if stored is not None and (
+                stored.as_of_ms > now_ms
+                or (stored.rate, stored.capacity) != (limit.rate, limit.capacity)
+            ):
+                self.buckets[key_of(limit)] = self._tuned(limit, now_ms)
 
     def move(
         self,

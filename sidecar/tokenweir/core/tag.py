@@ -116,6 +116,7 @@ class Tag:
             enforced = tuple(why for why in failures.values() if not why.shadow)
             return Denied(str(self.epoch), enforced, shadowed)
         fitting = tuple(limit for limit in share.limits if limit.quota not in failures)
+        self.levels.rebase(set(share.limits) - set(fitting), now_ms)
         self.levels.retune(fitting, now_ms)
         before = replace(_blank(share, now_ms), taken=untaken(fitting))
         self._hold(share.hold_id, before, share.amounts, now_ms)

@@ -113,13 +113,15 @@ local function write_buckets()
   end
 end
 
--- After a refusal: take the clock's word where it stepped back, and give a bucket
--- that somehow has no expiry one.
+-- For limits that were refused: take the clock's word where it stepped back and the
+-- policy's where it changed, and give a bucket that somehow has no expiry one.
 local function rebase(limits)
   for _, limit in ipairs(limits) do
     local bucket = loaded[limit.key]
-    if bucket and (bucket.is_ahead or redis.call('PTTL', root .. ':b:' .. limit.key) == -1) then
-      changed[limit.key] = true
+    if bucket and (bucket.is_ahead or bucket.rate ~= limit.rate
+                   or bucket.capacity ~= limit.capacity
+                   or redis.call('PTTL', root .. ':b:' .. limit.key) == -1) then
+      set_bucket(limit.key, tuned(limit))
     end
   end
 end

@@ -20,7 +20,7 @@ if known then
   return {-1, epoch, reaped, ''}
 end
 
-local rows, fitting, buckets, occupied = {}, {}, {}, {}
+local rows, fitting, refused, buckets, occupied = {}, {}, {}, {}, {}
 local is_denied = false
 for i, limit in ipairs(share.limits) do
   local used, reserved, wait = 0, 0, 0
@@ -40,6 +40,7 @@ for i, limit in ipairs(share.limits) do
     limit.n = i
     append(fitting, limit)
   else
+    append(refused, limit)
     append(rows, string.format('%.0f 0 %.0f %.0f %.0f', i, used, reserved, wait))
     is_denied = is_denied or not limit.is_shadow
   end
@@ -51,6 +52,7 @@ if is_denied then
   return {0, epoch, reaped, table.concat(rows, ',')}
 end
 
+rebase(refused)
 for _, limit in ipairs(fitting) do
   if limit.axis ~= 'concurrency' then
     set_bucket(limit.key, buckets[limit.key])
