@@ -210,6 +210,8 @@ class Pod:
             path.write_text(yaml.safe_dump(dict(content)))
             processors: list[Processor] = []
             serve = [program, "serve", "--ledger", ledger_url or server.url]
+            # Patient, as tests share their machine: whoever tries deadlines says so.
+            serve += ["--ledger-timeout-ms", "1000"]
             serve += ["--drain-seconds", str(drain_seconds), *arguments]
             for number in range(workers):
                 processor = await asyncio.to_thread(_processor, folder, number, serve)
