@@ -228,6 +228,23 @@ async def test_t20_streams_that_can_not_be_read(
 
 
 @both_apis
+@pytest.mark.parametrize("coding", ["gzip", "gzip in members", "bare deflate"])
+async def test_t20_long_replies(stage: Stage, api: Api, coding: str) -> None:
+    """
+    What decodes to a hundred times its size is read to its end.
+
+    envoyproxy/ai-gateway#1189
+    """
+    header, encode = READ[coding]
+    body = api.reply("Once upon a time there was a weir. " * 30_000)  # 1 MB
+
+    _, settled = await encoded_reply(stage, api, header, encode([body]))
+
+    assert settled.usage == TOLD.usage
+    assert settled.source == "reported"
+
+
+@both_apis
 async def test_t20_cut_anywhere(stage: Stage, api: Api) -> None:
     """
     An encoded stream may be cut like any other, byte by byte. rossoctl/cortex#864
