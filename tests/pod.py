@@ -40,6 +40,8 @@ KEY = "sk-tw-acme"
 OTHER_KEY = "sk-tw-globex"
 CREDENTIAL = "sk-provider-CANARY"
 PATIENCE_SECONDS = 20.0
+# Vocabularies take a second or two to load, and much longer on a busy machine.
+START_SECONDS = 60.0
 
 
 def sha256(text: str) -> str:
@@ -109,9 +111,10 @@ class Processor:
             self.process = subprocess.Popen(
                 self.command, stdout=log, stderr=log, env=dict(self.environment)
             )
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + START_SECONDS
         while self.count("serving") == served:
             if self.process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
                 raise RuntimeError(f"no processor:\n{self.log.read_text()[-4000:]}")
             time.sleep(0.02)
 

@@ -140,6 +140,16 @@ def chunked(piece: bytes) -> bytes:
     return f"{len(piece):x}".encode() + LINE_END + piece + LINE_END
 
 
+class _Reader(asyncio.StreamReader):
+    """Gives what came before a reset, as a client that reads at once has it."""
+
+    def set_exception(self, exc: Exception) -> None:
+        if isinstance(exc, ConnectionError):
+            self.feed_eof()
+        else:
+            super().set_exception(exc)
+
+
 class Connection:
     """One connection to the gateway."""
 
@@ -154,9 +164,11 @@ class Connection:
     @contextlib.asynccontextmanager
     async def open(cls, port: int) -> AsyncIterator[Self]:
         """Connect to *port* of this machine, and close at the end."""
-        reader, writer = await asyncio.open_connection(
-            "127.0.0.1", port, limit=READ_LIMIT_BYTES
-        )
+        loop = asyncio.get_running_loop()
+        reader = _Reader(limit=READ_LIMIT_BYTES, loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        transport, _ = await loop.create_connection(lambda: protocol, "127.0.0.1", port)
+        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         app = cls(reader, writer)
         try:
             yield app
@@ -203,6 +215,18 @@ class Connection:
         """Return what has come of a body, framing included; empty at its end."""
         async with asyncio.timeout(patience_seconds):
             return await self._reader.read(65_536)
+
+    async def everything(self) -> bytes:
+        """Return what comes until the connection ends, framing included."""
+        received = b""
+        while data := await self.piece():
+            received += data
+        return received
+
+    async def line(self) -> bytes:
+        """Return the next line, such as that of an informational answer."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return (await self._until(LINE_END)).removesuffix(LINE_END)
 
     async def chunk(self) -> bytes:
         """Return the next piece of a chunked body; empty: that was the last."""

@@ -23,13 +23,16 @@ from typing import Any, Self
 import yaml
 from redis.asyncio import Redis
 
-from tests.cases.connection import Answer, Headers, call, request
+from tests.cases.connection import Answer, Connection, Headers, call, request
 from tests.pod import KEY, Pod, policy, sha256, until
 from tests.relay import Relay, relay_to
 from tests.scripted_upstream import ScriptedUpstream, head
 from tests.servers import Server, start_valkey
 
 Adapt = Callable[[dict[str, Any]], None]
+
+# What an operator gets who says nothing: pods in tests wait longer.
+USUAL_DEADLINE = ("--ledger-timeout-ms", "200")
 
 # The head of a streamed answer.
 STREAM_HEAD = head(
@@ -105,7 +108,9 @@ class Scene:
                 server = await asyncio.to_thread(start_valkey, folder)
                 stack.callback(server.stop)
             async with relay_to(server.path, folder / "relay.sock") as relay:
-                options = {"server": server, "ledger_url": relay.url}
+                options: dict[str, Any] = {"server": server, "ledger_url": relay.url}
+                # The product's own deadline, as it is what relays are for.
+                options |= {"arguments": ["--ledger-timeout-ms", "200"]}
                 options |= changes.pop("options", {})
                 async with cls.open(options=options, **changes) as scene:
                     yield cls(scene.pod, scene.upstream, relay)
@@ -135,6 +140,18 @@ class Scene:
         """Send one request (see `tests.app.request`); return the whole answer."""
         data = request(body, key=key, headers=headers, **more)
         return await call(self.pod.port, data)
+
+    async def until_recorded(self, data: bytes) -> None:
+        """Send the request *data*, and read whatever comes until it was recorded."""
+        async with Connection.open(self.pod.port) as app:
+            await app.send(data)
+            reading = asyncio.create_task(app.everything())
+            await until(self._is_recorded)
+        await asyncio.gather(reading, return_exceptions=True)
+        await self.pod.settled()
+
+    async def _is_recorded(self) -> bool:
+        return bool(await self.pod.ledger.records())
 
     async def redis(self, *command: str | int) -> Any:
         """Run one command in the ledger's server, as a stranger."""

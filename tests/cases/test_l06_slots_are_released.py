@@ -6,7 +6,6 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
 from typing import Any
 
 import httpx
@@ -16,7 +15,7 @@ import pytest_asyncio
 from tests.cases.apis import ANTHROPIC, OPENAI, TOLD, WORDS, Api, both_apis, story
 from tests.cases.connection import MESSAGES, Connection, call, request
 from tests.cases.scene import STREAM_HEAD, Scene
-from tests.pod import KEY, Pod, until
+from tests.pod import KEY, Pod
 from tests.scripted_upstream import (
     LAST_CHUNK,
     End,
@@ -121,24 +120,11 @@ async def test_l06_whatever_the_provider_does(scene: Scene, name: str) -> None:
     await scene.clear()
     scene.upstream.play(*ENDS[name])
 
-    async with Connection.open(scene.pod.port) as app:
-        await app.send(request(OPENAI.request(stream=name.startswith("half a st"))))
-        reading = asyncio.create_task(read_all(app))
-        await until(partial(recorded, scene))
-    await asyncio.gather(reading, return_exceptions=True)
+    await scene.until_recorded(
+        request(OPENAI.request(stream=name.startswith("half a st")))
+    )
 
     await is_free(scene)
-
-
-async def read_all(app: Connection) -> None:
-    """Read whatever comes, to the end."""
-    while await app.piece():
-        pass
-
-
-async def recorded(scene: Scene) -> bool:
-    """Tell if an exchange was recorded."""
-    return bool(await scene.pod.ledger.records())
 
 
 @pytest.mark.parametrize("model", ["dead", "lost"])
