@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 from collections.abc import AsyncIterator
@@ -112,6 +113,42 @@ async def test_e05_requests_one_after_the_other_on_one_connection(
     assert said == [f"number {number}" for number in range(10)]
     assert [each.body for each in scene.upstream.requests] == [body] * 10
     await scene.ledger_shows(*[CHARGED] * 10)
+
+
+async def test_e05_refusals_and_answers_on_one_connection(scene: Scene) -> None:
+    """
+    What is refused on a connection leaves nothing of its body to the next request.
+
+    envoyproxy/envoy#27542
+    """
+    await scene.clear()
+    scene.upstream.play(reply(OPENAI.reply("Hi.", TOLD)))
+    body = OPENAI.request(stream=False)
+    asked = [
+        (401, request(body, key="sk-nobody")),
+        (200, request(body)),
+        (400, request(b'{"model":"gpt-4o"')),
+        (200, request(chunks=[body])),
+        (403, request(OPENAI.request(model="gpt-99"))),
+        (415, request(body, headers=[("content-encoding", "gzip")])),
+        (200, request(method="GET", path="/v1/models")),
+        (401, request(chunks=[body], key=None)),
+        (400, request()),
+        (200, request(body)),
+    ]
+
+    async with contextlib.AsyncExitStack() as stack:
+        app = await stack.enter_async_context(Connection.open(scene.pod.port))
+        for status, data in asked:
+            await app.send(data)
+            answer = await app.answer()
+            assert answer.status == status
+            # Whoever is refused before the body was read is told to connect again.
+            if answer.header("connection") == "close":
+                app = await stack.enter_async_context(Connection.open(scene.pod.port))
+
+    assert [each.body for each in scene.upstream.requests] == [body, body, b"", body]
+    await scene.ledger_shows(CHARGED, CHARGED, CHARGED, (0, 0))
 
 
 async def test_e05_what_follows_the_body_is_not_part_of_it(scene: Scene) -> None:
