@@ -129,11 +129,12 @@ class Processor:
 
     async def start(self) -> None:
         """Listen."""
-        sizes = [
+        options = [
             ("grpc.max_receive_message_length", self._max_bytes),
             ("grpc.max_send_message_length", self._max_bytes),
+            ("grpc.http2.max_ping_strikes", 0),
         ]
-        self._server = grpc.aio.server(options=sizes)
+        self._server = grpc.aio.server(options=options)
         pb_grpc.add_ExternalProcessorServicer_to_server(self, self._server)
         healthy = health.aio.HealthServicer()
         await healthy.set("", health_pb2.HealthCheckResponse.SERVING)

@@ -17,6 +17,9 @@ from typing import Any
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import ConnectionTerminated, PingAckReceived
 
 from tests.driver.fakes import Gate, Kit, Point, raising
 from tests.examples import policy
@@ -254,6 +257,25 @@ async def test_response_without_ticket(peer: Peer) -> None:
     await ask(call, request_headers())
 
     assert await ends(call)
+
+
+async def test_pings_are_welcome(peer: Peer) -> None:
+    """Who asks all the time whether this process is alive is answered, and kept."""
+    reader, writer = await asyncio.open_unix_connection(str(peer.path))
+    http = H2Connection(H2Configuration(client_side=True))
+    http.initiate_connection()
+    answered = 0
+    for number in range(20):
+        http.ping(number.to_bytes(8))
+        writer.write(http.data_to_send())
+        while answered <= number:
+            data = await asyncio.wait_for(reader.read(4_096), 30)
+            assert data, "it hung up"
+            for event in http.receive_data(data):
+                assert not isinstance(event, ConnectionTerminated)
+                answered += isinstance(event, PingAckReceived)
+        writer.write(http.data_to_send())
+    writer.close()
 
 
 async def test_half_close(peer: Peer) -> None:

@@ -20,6 +20,7 @@ from envoy_data_plane.envoy.config.core.v3 import (
     HealthCheckGrpcHealthCheck,
     Http1ProtocolOptions,
     Http2ProtocolOptions,
+    KeepaliveSettings,
     TcpKeepalive,
     TransportSocket,
 )
@@ -154,7 +155,9 @@ def _processor(settings: EnvoySettings) -> Cluster:
     sockets = [unix(path) for path in settings.processor_sockets]
     http2 = HttpProtocolOptions(
         explicit_http_config=HttpProtocolOptionsExplicitHttpConfig(
-            http2_protocol_options=Http2ProtocolOptions()
+            http2_protocol_options=Http2ProtocolOptions(
+                connection_keepalive=_pings(settings)
+            )
         )
     )
     return Cluster(
@@ -168,6 +171,15 @@ def _processor(settings: EnvoySettings) -> Cluster:
         # lone worker needs no health check: it would only delay its return.
         health_checks=[_health_check()] if len(sockets) > 1 else [],
         typed_extension_protocol_options={PROTOCOL_OPTIONS: Any.pack(http2)},
+    )
+
+
+def _pings(settings: EnvoySettings) -> KeepaliveSettings:
+    # Envoy's timer runs for one message only: if the first of several pieces of an
+    # answer is taken, and then the processor freezes, the others would wait for ever.
+    return KeepaliveSettings(
+        interval=timedelta(seconds=1),
+        timeout=timedelta(milliseconds=settings.response_timeout_ms),
     )
 
 

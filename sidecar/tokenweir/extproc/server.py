@@ -43,6 +43,9 @@ class Server:
                 ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
                 ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
                 ("grpc.max_concurrent_streams", MAX_STREAMS),
+                # Envoy pings every second to see whether this process is alive;
+                # grpc would take that for an abuse and hang up.
+                ("grpc.http2.max_ping_strikes", 0),
                 ("grpc.so_reuseport", 0),
             ]
         )
