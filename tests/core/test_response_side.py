@@ -46,6 +46,7 @@ from tokenweir.core.events import (
 from tokenweir.core.exchange import Exchange
 from tokenweir.core.headers import response_changes
 from tokenweir.core.hold import Outcome, Settlement
+from tokenweir.core.response import ResponseReader
 from tokenweir.core.step import State
 from tokenweir.core.ticket import Ticket
 from tokenweir.core.usage import Source, TokenUsage
@@ -574,6 +575,23 @@ def test_unreadable_from_somewhere_on() -> None:
     settlement = settled(exchange, broken, tokens=4)
 
     assert settlement.usage == TokenUsage(input_tokens=30, output_tokens=4)
+    assert settlement.source is Source.ESTIMATED
+
+
+def test_reading_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a bug of ours keeps an answer from being read, it is not free (E12)."""
+    exchange = responding()
+
+    def broken(_: ResponseReader, data: bytes) -> None:
+        raise ZeroDivisionError(data)
+
+    monkeypatch.setattr(ResponseReader, "feed", broken)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            exchange.handle(ResponseChunk(b"x" * 100), NOW_MS + 200)
+    settlement = settled(exchange, StreamClosed())
+
+    assert settlement.usage.total_output_tokens == 50
     assert settlement.source is Source.ESTIMATED
 
 

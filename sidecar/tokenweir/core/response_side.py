@@ -92,7 +92,7 @@ class ResponseSide:
         self._now_ms = now_ms
         self._seen_bytes += len(event.data)
         if self._reader is not None:
-            self._reader.feed(event.data)
+            self._feed(self._reader, event.data)
             if self._first_token_ms is None and self._facts.deltas:
                 self._first_token_ms = max(0, now_ms - self.ticket.started_ms)
         if not event.ended:
@@ -155,6 +155,14 @@ class ResponseSide:
         return state, [PassChunk()]
 
     # === steps that several of them share ======================================
+
+    def _feed(self, reader: ResponseReader, data: bytes) -> None:
+        try:
+            reader.feed(data)
+        except Exception:
+            # A bug of ours, which the driver reports: it must not make answers free.
+            reader.facts.unreadable = True
+            raise
 
     def _over(self, outcome: Outcome) -> Step:
         """The body is over: charge what was reported, or have the rest counted."""
