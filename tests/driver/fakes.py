@@ -26,7 +26,7 @@ async def nothing() -> None:
     """Go on at once."""
 
 
-def raising(error: Exception) -> Point:
+def raising(error: BaseException) -> Point:
     """Return a point that raises *error*."""
 
     async def fail() -> None:

@@ -453,6 +453,24 @@ async def test_broken_session(
     assert peer.kit.recorder.faults == [("session", SECRET)]
 
 
+@pytest.mark.parametrize("point", ["counter", "before"])
+async def test_cancelled_service(peer: Peer, point: str) -> None:
+    """A cancelled task that a request has waited for is a fault, and is answered."""
+    cancelled = asyncio.CancelledError("sk-CANARY-in-an-exception")
+    if point == "counter":
+        peer.kit.counter.point = raising(cancelled)
+    else:
+        peer.kit.ledger.before["reserve"] = raising(cancelled)
+    call = peer.call("admission")
+    await ask(call, HEAD)
+    await call.write(BODY)
+
+    assert await failure_of(call) == (grpc.StatusCode.INTERNAL, "processor fault")
+    await peer.over()
+    assert [where for where, _ in peer.kit.recorder.faults] == ["session"]
+    assert await peer.kit.ledger.reserved() == {}
+
+
 @pytest.mark.parametrize("point", ["counter", "before", "after"])
 async def test_broken_service(peer: Peer, point: str) -> None:
     """What breaks while a request waits is answered, and gives back what it took."""

@@ -8,9 +8,11 @@ response flows (a stream left open would truncate it if the process died).
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 from pathlib import Path
+from typing import NoReturn
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -79,13 +81,25 @@ class Server:
     ) -> None:
         try:
             served = await self._serve(context)
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise  # the peer is gone
+            # Some task that we waited for. Raised from here it would leave the peer
+            # waiting: grpcio then sends nothing.
+            await self._fail(context, error)
         except Exception as error:  # noqa: BLE001 - its text must not reach Envoy's log
-            self._events.fault("session", error)
-            await context.abort(grpc.StatusCode.INTERNAL, "processor fault")
+            await self._fail(context, error)
         if not served:
             await context.abort(
                 grpc.StatusCode.INVALID_ARGUMENT, f"{ROLE_HEADER} is missing"
             )
+
+    async def _fail(
+        self, context: grpc.aio.ServicerContext[bytes, bytes], error: BaseException
+    ) -> NoReturn:
+        self._events.fault("session", error)
+        await context.abort(grpc.StatusCode.INTERNAL, "processor fault")
+        raise AssertionError  # `abort` has raised
 
     async def _serve(self, context: grpc.aio.ServicerContext[bytes, bytes]) -> bool:
         session = self._sessions.open(_role_in(context))
@@ -110,6 +124,12 @@ async def _converse(
         if inspect.isawaitable(answer):
             answer = await answer
         await context.write(answer)
+
+
+def _is_cancelled() -> bool:
+    """Tell if it is the call itself that was cancelled."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _role_in(context: grpc.aio.ServicerContext[bytes, bytes]) -> str:
