@@ -70,6 +70,8 @@ REPLIES: Final = (
             f"{_DETAILS}.startsWith('ext_proc_error')"
             f" || {_DETAILS}.startsWith('mismatch_between_content_length')"
             f" || {_DETAILS}.startsWith('header_mutation_')"
+            # What it said was no answer, or none to this.
+            f" || {_DETAILS} in ['unhandled_message', 'spurious_message']"
             # The processor named no provider that there is.
             f" || {_DETAILS} == 'cluster_not_found'"
         ),
