@@ -13,6 +13,7 @@ ready (a health check, DNS), call it in a thread.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -47,13 +48,17 @@ class EnvoyProcess:
 
     @classmethod
     def start(
-        cls, bootstrap: Mapping[str, object], arguments: Sequence[str] = ()
+        cls,
+        bootstrap: Mapping[str, object],
+        arguments: Sequence[str] = (),
+        user: int | None = None,
     ) -> Self:
         """
         Start Envoy and return once it serves.
 
         *arguments* are added to the command line, such as ``--concurrency 2``
-        (1 unless given). Raises: RuntimeError with Envoy's log if it does not start.
+        (1 unless given); *user*: run as this one, which only root can ask for.
+        Raises: RuntimeError with Envoy's log if it does not start.
         """
         directory = Path(tempfile.mkdtemp(prefix="tw-envoy-"))
         admin = {"address": {"pipe": {"path": str(directory / "admin")}}}
@@ -67,7 +72,12 @@ class EnvoyProcess:
             (directory / "out").open("wb") as out,
             (directory / "log").open("wb") as log,
         ):
-            process = subprocess.Popen([*command, *arguments], stdout=out, stderr=log)
+            if user is not None:
+                for path in (directory, *directory.iterdir()):
+                    os.chown(path, user, user)
+            process = subprocess.Popen(
+                [*command, *arguments], stdout=out, stderr=log, user=user
+            )
         started = cls(process.pid, directory, process)
         try:
             started.wait_until(started._serves)
