@@ -38,6 +38,8 @@ from tokenweir.telemetry.metrics import Metrics
 from tokenweir.tokenizers.counter import TokenCounter
 
 FILE_VARIABLE = "TOKENWEIR_FAULT_FILE"
+# Is told such as ``raise feed``; ``""`` mends it.
+Breaks = Callable[[str], object]
 # Longer than Envoy waits for any answer.
 STUCK_SECONDS = 6.0
 

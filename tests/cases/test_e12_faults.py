@@ -6,9 +6,7 @@ import asyncio
 import itertools
 import os
 import signal
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 import pytest_asyncio
@@ -16,11 +14,11 @@ import pytest_asyncio
 from tests.cases.apis import ANTHROPIC, OPENAI, TOLD, Api, both_apis, story
 from tests.cases.connection import Answer, Connection, request
 from tests.cases.faulty_processor import (
-    FILE_VARIABLE,
     REQUEST_PLACES,
     RESPONSE_PLACES,
     SINKS,
     STUCK_SECONDS,
+    Breaks,
 )
 from tests.cases.refusals import expect
 from tests.cases.scene import Scene
@@ -32,7 +30,6 @@ from tokenweir.ledger.sweeper import INTERVAL_SECONDS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
-Breaks = Callable[[str], object]
 CHARGED = (TOLD.input, TOLD.output)
 # Envoy's own patience is 2 s; more is what a busy machine takes.
 ANSWERED_SECONDS = 2.5
@@ -46,19 +43,6 @@ QUOTAS = [
     {"tokens_per_minute": 1, "capacity": 1_000_000_000},
     {"concurrency": 1_000},
 ]
-
-
-@pytest.fixture(scope="module")
-def breaks() -> Iterator[Breaks]:
-    """Yield what breaks a place, as in ``raise feed``; ``""`` mends it."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        file = Path(folder) / "fault"
-        file.write_text("")
-        patch.setenv(FILE_VARIABLE, str(file))
-        yield file.write_text
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
