@@ -3,7 +3,8 @@ The way to Redis: deadlines, connections, and what its errors mean.
 
 A call has until its deadline, waiting for a connection and connecting included.
 It is a task of its own: a caller that is cancelled leaves it to end by itself, so
-that no reply is left in a connection and no connection is lost.
+that no reply is left in a connection and no connection is lost. A connection that
+takes longer than its call is there for the next one: see `tokenweir.ledger.pool`.
 
 What may be repeated here:
 
@@ -23,7 +24,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from redis.asyncio import ConnectionPool, Redis
+from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
@@ -38,6 +39,7 @@ from redis.exceptions import (
 )
 
 from tokenweir.core.errors import LedgerUnavailableError
+from tokenweir.ledger.pool import PatientPool
 from tokenweir.ledger.scripts import Script
 from tokenweir.ledger.store import Events
 from tokenweir.ledger.wire import Argument
@@ -94,7 +96,7 @@ class Link:
     ) -> None:
         # Errors are ours to judge, so redis-py repeats nothing.
         retry = Retry(NoBackoff(), 0)
-        self._pool = ConnectionPool.from_url(url, retry=retry)
+        self._pool = PatientPool.from_url(url, retry=retry)
         self._client = Redis.from_pool(self._pool)
         self._execute: Callable[..., Awaitable[Any]] = self._client.execute_command
         self._events = events
