@@ -31,9 +31,6 @@ from tests.servers import Server, start_valkey
 
 Adapt = Callable[[dict[str, Any]], None]
 
-# What an operator gets who says nothing: pods in tests wait longer.
-USUAL_DEADLINE = ("--ledger-timeout-ms", "200")
-
 # The head of a streamed answer.
 STREAM_HEAD = head(
     headers=(("content-type", "text/event-stream"), ("transfer-encoding", "chunked"))

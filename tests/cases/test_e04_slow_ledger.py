@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tests.cases.apis import OPENAI, TOLD, Api, both_apis
-from tests.cases.scene import USUAL_DEADLINE, Scene, key_of, tenants
+from tests.cases.scene import Scene, key_of, tenants
 from tests.scripted_upstream import reply
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
@@ -27,7 +27,6 @@ async def scene() -> AsyncIterator[Scene]:
     async with Scene.relayed(
         quotas=QUOTAS,
         adapt=tenants(open=OPEN),
-        options={"arguments": USUAL_DEADLINE},
         body_limit="16MiB",
         retries=0,
     ) as opened:

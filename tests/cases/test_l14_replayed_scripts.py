@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from tests.cases.apis import OPENAI, TOLD, story
 from tests.cases.connection import Connection, request
-from tests.cases.scene import USUAL_DEADLINE, Scene, key_of, tenants
+from tests.cases.scene import Scene, key_of, tenants
 from tests.pod import until
 from tests.scripted_upstream import Hold, event_stream, reply
 from tokenweir.core.bucket import UNITS_PER_TOKEN
@@ -36,7 +36,6 @@ async def scene() -> AsyncIterator[Scene]:
     async with Scene.relayed(
         quotas=QUOTAS,
         adapt=tenants(open=OPEN),
-        options={"arguments": USUAL_DEADLINE},
         retries=0,
     ) as opened:
         yield opened

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from tests.cases.apis import OPENAI, TOLD, Api, both_apis
 from tests.cases.connection import Answer
-from tests.cases.scene import USUAL_DEADLINE, Scene, key_of, tenants
+from tests.cases.scene import Scene, key_of, tenants
 from tests.pod import KEY, until
 from tests.scripted_upstream import reply
 from tokenweir.core.bucket import UNITS_PER_TOKEN
@@ -29,7 +29,6 @@ QUOTAS = [
     {"requests_per_minute": 6_000},
     {"concurrency": 200},
 ]
-IN_TIME = {"arguments": USUAL_DEADLINE}
 BODY = OPENAI.request(stream=False, max_tokens=100)
 OPEN_KEY = key_of("open")
 # Slots and levels of which one quota must hold, and the others need not.
@@ -48,7 +47,7 @@ TENANTS = {
 async def scene() -> AsyncIterator[Scene]:
     """Give the module a pod with a relay before its ledger."""
     async with Scene.relayed(
-        quotas=QUOTAS, adapt=tenants(**TENANTS), options=IN_TIME, retries=0
+        quotas=QUOTAS, adapt=tenants(**TENANTS), retries=0
     ) as opened:
         yield opened
 
@@ -318,9 +317,7 @@ async def test_l17_a_processor_that_never_saw_its_ledger() -> None:
 
     Significant-Gravitas/AutoGPT#12990
     """
-    async with Scene.relayed(
-        quotas=QUOTAS, adapt=tenants(**TENANTS), options=IN_TIME
-    ) as opened:
+    async with Scene.relayed(quotas=QUOTAS, adapt=tenants(**TENANTS)) as opened:
         server = opened.pod.server
         await asyncio.to_thread(server.stop)
         await asyncio.to_thread(opened.pod.processors[0].kill)
