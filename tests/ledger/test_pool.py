@@ -97,7 +97,8 @@ async def test_what_can_not_be_connected_is_given_back(
     patient = PatientPool.from_url(relay.url)
     relay.delay_seconds = 60.0
 
-    with pytest.raises(TimeoutError):
+    # Of two that watch the time, either may be the first to say so.
+    with pytest.raises((TimeoutError, NotConnectedError)):
         await connect(patient)
 
     await asyncio.sleep(0.01)
