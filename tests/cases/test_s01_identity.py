@@ -279,3 +279,30 @@ async def test_s01_a_single_tenant_is_who_it_is(opened: Scene) -> None:
 
         await opened.ledger_shows(*[CHARGED] * 4)
         await victim_is_untouched(opened)
+
+
+async def test_s12_strangers_reach_no_ledger(scene: Scene) -> None:
+    """
+    A thousand wrong secrets, many at once, cost no call to the ledger, and the tenant
+    whose key they resemble has all that it had.
+
+    scaleapi/llm-engine#868: a bucket was charged before the caller was known.
+    """
+    calls = 'tokenweir_ledger_call_seconds_count{verb="reserve"}'
+    [processor] = scene.pod.processors
+    assert (await scene.call(BODY)).status == 200
+    await scene.ledger_shows(CHARGED)
+    before = (await scene.pod.ledger.snapshot()).buckets
+    reserved = processor.metric(calls)
+    assert reserved > 0
+
+    for number in range(20):
+        keys = (f"{KEY}-{number}-{n}" for n in range(50))
+        answers = await asyncio.gather(*(scene.call(BODY, key=key) for key in keys))
+        assert {answer.status for answer in answers} == {401}
+
+    assert processor.metric(calls) == reserved
+    assert (await scene.pod.ledger.snapshot()).buckets == before
+    assert len(scene.upstream.requests) == 1
+    await scene.ledger_shows(CHARGED)
+    await victim_is_untouched(scene)
