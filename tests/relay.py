@@ -46,11 +46,7 @@ class Relay:
         assert task is not None
         self._pumps.add(task)
         try:
-            there, back = await asyncio.open_unix_connection(str(self.target))
-            requests = asyncio.create_task(_pump(reader, back))
-            await self._answer(there, writer)
-            requests.cancel()
-            back.close()
+            await self._relay(reader, writer)
         except asyncio.CancelledError:
             pass  # by `stop`: asyncio would print it as an error
         finally:
@@ -62,6 +58,18 @@ class Relay:
         for pump in tuple(self._pumps):
             pump.cancel()
         await asyncio.gather(*self._pumps, return_exceptions=True)
+
+    async def _relay(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        there, back = await asyncio.open_unix_connection(str(self.target))
+        requests = asyncio.create_task(_pump(reader, back))
+        try:
+            await self._answer(there, writer)
+        finally:
+            # Whoever stops the relay must not leave half of a connection behind.
+            requests.cancel()
+            back.close()
 
     async def _answer(
         self, there: asyncio.StreamReader, writer: asyncio.StreamWriter
