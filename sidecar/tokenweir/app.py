@@ -163,7 +163,7 @@ class Processor:
         libraries.capture(self._log.library)
         self._use_policy(self.policy)
         self._hooks.policy_loaded(self.policy.digest)
-        self._metrics.watch_holds(self._in_flight)
+        self._metrics.watch_holds(self._outstanding)
         await asyncio.to_thread(
             self._counter.preload,
             [model.upstream_model or model.name for model in self._models()],
@@ -219,6 +219,9 @@ class Processor:
 
     def _in_flight(self) -> int:
         return len(self._services.responding) + self._handoff.size
+
+    def _outstanding(self) -> int:
+        return self._in_flight() + len(self._services.settling)
 
     async def _await_exchanges(self) -> None:
         with contextlib.suppress(TimeoutError):

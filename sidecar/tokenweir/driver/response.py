@@ -128,7 +128,10 @@ class ResponseDriver:
     def _settle(self, command: Settle) -> None:
         self._let_go()
         ticket, settlement = command.ticket, command.settlement
-        self._spawn(self._services.ledger.settle(ticket.hold, settlement))
+        settling = self._services.settling
+        task = self._spawn(self._services.ledger.settle(ticket.hold, settlement))
+        settling.add(task)
+        task.add_done_callback(settling.discard)
         self._services.on_exchange_end(
             ExchangeDetails(
                 subject=ticket.hold.subject,
@@ -143,8 +146,8 @@ class ResponseDriver:
             )
         )
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        self._services.background.spawn(work)
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return self._services.background.spawn(work)
 
     # === renewal ===============================================================
 

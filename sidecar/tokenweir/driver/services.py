@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -62,6 +63,7 @@ class Services:
         background: For what nobody waits for.
         now_ms: The time of day.
         responding: Responses in flight, for a drain.
+        settling: Settles that the ledger has not answered yet.
         admission_seconds: Envoy gets an answer within this time.
     """
 
@@ -72,4 +74,5 @@ class Services:
     background: Background
     now_ms: Callable[[], int]
     responding: set[Drainable] = field(default_factory=set)
+    settling: set[asyncio.Task[None]] = field(default_factory=set)
     admission_seconds: float = 1.5
