@@ -116,7 +116,7 @@ class LocalStack:
         names = ", ".join(child.spec.name for child in supervisor.children)
         self.terminal.say(f"Starting {names} …", Style.NOTE)
         await supervisor.start()
-        self.terminal.say(welcome.text())
+        self.terminal.say(f"\n{welcome.text()}")
         self.terminal.say("\nEach exchange, as it ends. Ctrl-C stops all.", Style.TITLE)
         feed.skip()
         await _first(supervisor.watch(), feed.follow())
