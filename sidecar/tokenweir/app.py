@@ -33,6 +33,7 @@ from tokenweir.driver.handoff import Handoff
 from tokenweir.driver.services import Services
 from tokenweir.extproc.server import Server
 from tokenweir.extproc.session import Sessions
+from tokenweir.ledger.eviction import EvictionWatch
 from tokenweir.ledger.redis import RedisStore
 from tokenweir.ledger.spool import SpooledLedger
 from tokenweir.ledger.sweeper import Sweeper
@@ -132,10 +133,13 @@ class Processor:
         )
         self._ledger = SpooledLedger(TaggedLedger(self._store), self._hooks)
         self._sweeper = Sweeper(self._store, self._hooks)
+        self._eviction = EvictionWatch(self._store.eviction, self._hooks)
         self._watcher = PolicyWatcher(
             settings.policy_path, env, self._use_policy, self._hooks
         )
-        self._readiness = ReadinessProbe(lambda: self.policy, self._ledger.ping)
+        self._readiness = ReadinessProbe(
+            lambda: self.policy, self._ledger.ping, lambda: self._store.contact
+        )
         self._admin = AdminServer(
             settings.admin_host,
             settings.admin_port,
@@ -170,6 +174,7 @@ class Processor:
         )
         await self._admin.start()
         await self._sweeper.start()
+        self._eviction.start()
         self._watcher.start(self.policy)
         await self._server.start()
         self._log.event(
@@ -190,6 +195,7 @@ class Processor:
         await self._server.stop(STOP_SECONDS)
         await self._background.join(FLUSH_SECONDS)
         await self._sweeper.stop()
+        await self._eviction.stop()
         await self._ledger.flush(FLUSH_SECONDS)
         await self._ledger.close()
         self._counter.close()

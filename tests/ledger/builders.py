@@ -41,15 +41,25 @@ class Recorder:
     """Takes the ledger's events."""
 
     calls: list[tuple[str, bool]] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    evictions: list[str] = field(default_factory=list)
     seconds: float = 0.0
     reaped: int = 0
     spooled: list[int] = field(default_factory=list)
     faults: list[tuple[str, BaseException]] = field(default_factory=list)
 
-    def ledger_call(self, verb: str, seconds: float, *, failed: bool) -> None:
+    def ledger_call(
+        self, verb: str, seconds: float, *, failed: bool, reason: str = ""
+    ) -> None:
         """A call ended."""
         self.calls.append((verb, failed))
         self.seconds += seconds
+        if failed:
+            self.reasons.append(reason)
+
+    def ledger_evicts(self, policy: str) -> None:
+        """The server was asked."""
+        self.evictions.append(policy)
 
     def holds_reaped(self, count: int) -> None:
         """Holds were reaped."""

@@ -143,6 +143,14 @@ def test_what_is_not_known_is_left_out(sink: Sink) -> None:
     assert "flags" not in sink_line
 
 
+def test_implausible_report(sink: Sink) -> None:
+    """A report that was not believed is worth a warning."""
+    flagged = replace(SETTLEMENT, flags=("implausible_report",))
+    sink.log(replace(ADMITTED, settlement=flagged))
+
+    assert sink.line()["level"] == "warning"
+
+
 def test_flags_and_shadow(sink: Sink) -> None:
     """Flags are told, and quotas in shadow mode that would have refused."""
     shadow = QuotaFailure("acme.trial", Axis.TOKENS, "-", 1, 1, 0, 1, 1, shadow=True)
@@ -253,14 +261,27 @@ def test_ledger_failures_share_a_line(sink: Sink) -> None:
     """A ledger that is down gives a line in ten seconds, with the number since."""
     sink.log.ledger_call("reserve", 0.001, failed=False)
     for _ in range(3):
-        sink.log.ledger_call("reserve", 0.25, failed=True)
+        sink.log.ledger_call("reserve", 0.25, failed=True, reason="TimeoutError")
     sink.clock.now_s += 10
-    sink.log.ledger_call("settle", 0.5, failed=True)
+    sink.log.ledger_call("settle", 0.5, failed=True, reason="ReadOnlyError")
     first, second = sink.lines()
 
     assert first["event"] == second["event"] == "ledger_failed"
     assert (first["verb"], first["failures"]) == ("reserve", 1)
+    assert (first["reason"], second["reason"]) == ("TimeoutError", "ReadOnlyError")
     assert (second["verb"], second["failures"], second["seconds"]) == ("settle", 3, 0.5)
+
+
+def test_eviction_is_told_when_it_changes(sink: Sink) -> None:
+    """A server that would drop keys is a warning, once; one that does not is no news."""
+    for policy in ("", "allkeys-lru", "allkeys-lru", "volatile-ttl", "", ""):
+        sink.log.ledger_evicts(policy)
+
+    assert [(line["level"], line["policy"]) for line in sink.lines()] == [
+        ("warning", "allkeys-lru"),
+        ("warning", "volatile-ttl"),
+        ("info", "noeviction"),
+    ]
 
 
 def test_spool(sink: Sink) -> None:

@@ -82,6 +82,16 @@ def test_times(metrics: Metrics) -> None:
     )
 
 
+def test_implausible_reports(metrics: Metrics) -> None:
+    """A report that was not believed counts by who made it."""
+    metrics(ADMITTED)
+    flags = ("ledger_open", "implausible_report")
+    metrics(replace(ADMITTED, settlement=replace(SETTLEMENT, flags=flags)))
+    labels = {"provider": "openai", "model": "gpt-4o-mini"}
+
+    assert value(metrics, "implausible_reports_total", **labels) == 1
+
+
 def test_no_first_token(metrics: Metrics) -> None:
     """An answer that is no stream has no time to first token."""
     metrics(replace(ADMITTED, settlement=replace(SETTLEMENT, first_token_ms=None)))
@@ -205,6 +215,16 @@ def test_events(metrics: Metrics) -> None:
     assert value(metrics, "faults_total", where="session") == 1
     assert value(metrics, "log_lines_dropped_total") == 1
     assert value(metrics, "sink_errors_total", sink="JsonLog") == 1
+
+
+def test_eviction(metrics: Metrics) -> None:
+    """1 as long as the ledger's server would drop keys."""
+    seen = []
+    for policy in ("allkeys-lru", ""):
+        metrics.ledger_evicts(policy)
+        seen.append(value(metrics, "ledger_evicts"))
+
+    assert seen == [1, 0]
 
 
 def test_policy(metrics: Metrics) -> None:

@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from redis.asyncio import Redis
@@ -41,8 +42,9 @@ from redis.exceptions import (
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.ledger.pool import PatientPool
 from tokenweir.ledger.scripts import Script
-from tokenweir.ledger.store import Events
+from tokenweir.ledger.store import Contact
 from tokenweir.ledger.wire import Argument
+from tokenweir.telemetry.hooks import LedgerEvents
 
 DEADLINE_SECONDS = 0.2
 
@@ -92,7 +94,11 @@ class Link:
     """
 
     def __init__(
-        self, url: str, events: Events, *, deadline_seconds: float = DEADLINE_SECONDS
+        self,
+        url: str,
+        events: LedgerEvents,
+        *,
+        deadline_seconds: float = DEADLINE_SECONDS,
     ) -> None:
         # Errors are ours to judge, so redis-py repeats nothing.
         retry = Retry(NoBackoff(), 0)
@@ -103,6 +109,12 @@ class Link:
         self._deadline_seconds = deadline_seconds
         self._free = asyncio.Semaphore(MAX_CONNECTIONS)
         self._calls: set[asyncio.Task[Any]] = set()
+        self._contact = Contact()
+
+    @property
+    def contact(self) -> Contact:
+        """How long ago the server was heard of; what it refuses is no answer."""
+        return self._contact
 
     async def run(self, script: Script, key: str, arguments: Command) -> Any:
         """
@@ -122,6 +134,17 @@ class Link:
     async def ping(self) -> None:
         """Ask for any answer. Raises like `run`."""
         await self._call("ping", lambda: self._execute("PING"))
+
+    async def info(self, section: str) -> Mapping[str, Any] | None:
+        """
+        Return a *section* of what the server tells of itself, patiently.
+
+        None: this user may not ask, or the server does not tell. Raises like `run`.
+        """
+        found: Mapping[str, Any] | None = await self._timed(
+            "info", lambda: self._if_told("INFO", section), PATIENT_SECONDS
+        )
+        return found
 
     async def run_all(
         self, script: Script, keys: Sequence[str], arguments: Command
@@ -157,17 +180,32 @@ class Link:
 
     async def _timed(self, verb: str, attempt: Attempt, deadline_seconds: float) -> Any:
         started = time.perf_counter()
-        failed = True
+        reason = "CancelledError"
         try:
             async with asyncio.timeout(deadline_seconds), self._free:
                 reply = await attempt()
-            failed = False
+            reason = ""
         except (RedisError, OSError, TimeoutError) as error:
+            reason = type(error).__name__
             raise self._unavailable(error) from error
         finally:
             seconds = time.perf_counter() - started
-            self._events.ledger_call(verb, seconds, failed=failed)
+            self._note(is_answer=not reason)
+            self._events.ledger_call(verb, seconds, failed=bool(reason), reason=reason)
         return reply
+
+    def _note(self, *, is_answer: bool) -> None:
+        if is_answer:
+            self._contact = Contact(time.monotonic())
+        else:
+            missed = self._contact.unanswered + 1
+            self._contact = replace(self._contact, unanswered=missed)
+
+    async def _if_told(self, *command: str) -> Any:
+        try:
+            return await self._execute(*command)
+        except ResponseError:
+            return None
 
     async def _pipelined(self, commands: Sequence[Command]) -> list[Any]:
         replies: list[Any] = []

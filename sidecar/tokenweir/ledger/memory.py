@@ -16,7 +16,8 @@ from tokenweir.core.holding import (
     State,
 )
 from tokenweir.core.tag import Tag
-from tokenweir.ledger.store import Events, Snapshot
+from tokenweir.ledger.store import Snapshot
+from tokenweir.telemetry.hooks import LedgerEvents
 
 
 class MemoryStore:
@@ -33,7 +34,7 @@ class MemoryStore:
 
     def __init__(
         self,
-        events: Events,
+        events: LedgerEvents,
         *,
         hold_ms: int = HOLD_MS,
         now_ms: Callable[[], int] | None = None,

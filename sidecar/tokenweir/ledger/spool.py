@@ -19,7 +19,7 @@ from contextlib import suppress
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import Denied, Granted, Hold, Settlement
 from tokenweir.ledger.base import Ledger
-from tokenweir.ledger.store import Events
+from tokenweir.telemetry.hooks import LedgerEvents
 
 # About 20 MB of holds and settlements: ten minutes of twenty exchanges a second.
 MAX_WAITING = 10_000
@@ -45,7 +45,7 @@ class SpooledLedger:
     """
 
     def __init__(
-        self, ledger: Ledger, events: Events, *, max_waiting: int = MAX_WAITING
+        self, ledger: Ledger, events: LedgerEvents, *, max_waiting: int = MAX_WAITING
     ) -> None:
         self._ledger = ledger
         self._events = events

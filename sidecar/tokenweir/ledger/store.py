@@ -12,20 +12,19 @@ from tokenweir.core.holding import Account, Holding, Share
 from tokenweir.core.slots import Slots
 
 
-class Events(Protocol):
-    """What the ledger reports: the share of `tokenweir.telemetry.hooks.Events`."""
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """
+    How long ago a ledger was heard of.
 
-    def ledger_call(self, verb: str, seconds: float, *, failed: bool) -> None:
-        """A ledger call ended."""
+    Attributes:
+        answered_at: When it last answered anything, in seconds of
+            `time.monotonic`; None: never.
+        unanswered: Calls since then that had no answer, of any kind.
+    """
 
-    def holds_reaped(self, count: int) -> None:
-        """Expired holds were charged by the reaper."""
-
-    def spool_size(self, waiting: int) -> None:
-        """So many settles wait for the ledger to come back."""
-
-    def fault(self, where: str, error: BaseException) -> None:
-        """Something of ours broke."""
+    answered_at: float | None = None
+    unanswered: int = 0
 
 
 class TagStore(Protocol):

@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 from tokenweir.core.hold import Settlement, Subject
+from tokenweir.core.plausible import IMPLAUSIBLE_REPORT
 from tokenweir.core.reason import Reason, reason_of
 from tokenweir.core.rejection import (
     QuotaExhausted,
@@ -89,6 +90,7 @@ class JsonLog:
         self._ledger_failures = 0
         self._ledger_line_due = 0.0
         self._spooled = 0
+        self._eviction = ""
 
     def close(self, timeout_s: float = 2.0) -> bool:
         """Write what waits; tell if that was possible in *timeout_s*."""
@@ -115,6 +117,8 @@ class JsonLog:
             level = LEVEL_OF_REASON.get(reason_of(details.rejection), Level.INFO)
         if details.settlement is not None:
             fields |= _settlement(details.settlement)
+            if IMPLAUSIBLE_REPORT in details.settlement.flags:
+                level = Level.WARNING
         fields["governor_ms"] = round(details.governor_ms, 3)
         fields["ledger_ms"] = round(details.ledger_ms, 3)
         if details.shadowed:
@@ -145,7 +149,9 @@ class JsonLog:
 
     # === Events ================================================================
 
-    def ledger_call(self, verb: str, seconds: float, *, failed: bool) -> None:
+    def ledger_call(
+        self, verb: str, seconds: float, *, failed: bool, reason: str = ""
+    ) -> None:
         """Tell of failed calls, one line for all of them in ten seconds."""
         if not failed:
             return
@@ -158,10 +164,18 @@ class JsonLog:
             "ledger_failed",
             Level.WARNING,
             verb=verb,
+            reason=reason,
             seconds=round(seconds, 3),
             failures=self._ledger_failures,
         )
         self._ledger_failures = 0
+
+    def ledger_evicts(self, policy: str) -> None:
+        """Tell once what a server does with holds and levels when memory is full."""
+        if policy != self._eviction:
+            self._eviction = policy
+            level = Level.WARNING if policy else Level.INFO
+            self.event("ledger_evicts", level, policy=policy or "noeviction")
 
     def holds_reaped(self, count: int) -> None:
         """Tell of holds that nobody had settled."""
@@ -184,6 +198,14 @@ class JsonLog:
         """Tell what is wrong with a changed policy."""
         listed = [_bounded(problem) for problem in problems[:MAX_LISTED]]
         self.event("policy_refused", Level.ERROR, problems=listed, count=len(problems))
+
+    def envoy_rendering(self, stale: tuple[str, ...]) -> None:
+        """Tell what of the policy is not in force until Envoy is rendered anew."""
+        if not stale:
+            self.event("envoy_current")
+            return
+        listed = [_bounded(path) for path in stale[:MAX_LISTED]]
+        self.event("envoy_outdated", Level.WARNING, stale=listed, count=len(stale))
 
     def fault(self, where: str, error: BaseException) -> None:
         """Tell what broke and where; not what it said."""
