@@ -8,6 +8,7 @@
 local hold_id = text()
 local is_unclaimed_only = text() == '1'
 
+write_anyway()
 local known = load_hold(hold_id)
 if not known then
   bury(hold_id, {state = 'cancelled', started = started_of(hold_id)})
