@@ -123,14 +123,16 @@ def test_without_envoy(
 
 
 def test_wrong_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """All problems of the policy are printed."""
+    """All problems of the policy are printed, and not where configuration goes."""
     path = write(tmp_path, SMALL.replace("openai}", "nobody}").replace("claude}", "x}"))
 
     assert main(["render", str(path)]) == 1
-    problems = capsys.readouterr().out.splitlines()
-    assert [problem.split(":")[0] for problem in problems] == [
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert [problem.split(":")[0] for problem in told.err.splitlines()] == [
         "models.gpt-4o-mini.provider",
         "models.claude-*.provider",
+        str(path),
     ]
 
 

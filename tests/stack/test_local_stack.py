@@ -130,6 +130,7 @@ async def test_a_policy_and_a_ledger_of_ones_own(
         stack = RunningStack(tmp_path, *options, "--log-dir", str(logs))
         try:
             await asyncio.to_thread(stack.wait_until_started)
+            assert "Warning: tenants.acme: has no quota" in stack.output()
             assert await asyncio.to_thread(call, stack) == 200
             await asyncio.to_thread(stack.wait_for, "200, 3 in, 4 out (reported)")
             policy.write_text(policy.read_text() + "retries: 5\n")

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from tokenweir.cli import EXIT_FINE, EXIT_PROBLEMS, Subparsers
+from tokenweir.cli.problems import tell
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Axis, Model, Policy, Provider, Quota, Tenant
 
@@ -53,10 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         policy = load_policy(file, os.environ, credentials=credentials)
     except PolicyError as error:
-        print("\n".join(error.problems))
-        count = len(error.problems)
-        problems = "1 problem" if count == 1 else f"{count} problems"
-        print(f"{file}: {problems}. docs/policy.md has every field.", file=sys.stderr)
+        tell(file, error, sys.stdout, sys.stderr)
         return EXIT_PROBLEMS
     print(f"{file}: fine (digest {policy.digest})")
     print("\n".join(_summary(policy, credentials=credentials)))
