@@ -12,6 +12,7 @@ from tests.cases.apis import (
     Api,
     both_apis,
     data,
+    named,
     story,
 )
 from tests.cases.stage import STREAM_HEAD, Stage
@@ -220,11 +221,35 @@ async def test_t27_error_after_ten_deltas(stage: Stage, api: Api, shape: str) ->
     assert settled.source != "reported"
 
 
-async def test_t27_error_after_the_start_of_a_message(stage: Stage) -> None:
+@pytest.mark.parametrize("events", [1, 2, 3])
+async def test_t27_error_beside_the_start_of_a_message(
+    stage: Stage, events: int
+) -> None:
     """
-    Who has told the input has read it: it is owed. envoyproxy/ai-gateway#2697
+    What a message's start tells is no work yet: an error before or behind it is free.
+
+    envoyproxy/ai-gateway#2697
     """
-    pieces = [*ANTHROPIC.opening(), ANTHROPIC.error()]
+    opening, error = ANTHROPIC.opening()[:events], ANTHROPIC.error()
+
+    for pieces in ([*opening, error], [error, *opening]):
+        _, settled = await stage.stream(ANTHROPIC, pieces)
+
+        assert settled.usage == TokenUsage()
+        assert settled.outcome == "upstream_failed"
+
+
+async def test_t27_error_behind_hidden_thinking(stage: Stage) -> None:
+    """
+    Encrypted thinking was generated: input and what was told are owed.
+
+    envoyproxy/ai-gateway#2697
+    """
+    block = {"type": "redacted_thinking", "data": "EmwKAhgBEgy3va3pzix"}
+    thinking = named(
+        {"type": "content_block_start", "index": 0, "content_block": block}
+    )
+    pieces = [ANTHROPIC.opening()[0], thinking, ANTHROPIC.error()]
 
     _, settled = await stage.stream(ANTHROPIC, pieces)
 

@@ -79,9 +79,10 @@ def reserving(
     tokens: int = 30,
     key: str = ACME_KEY,
     path: str = CHAT,
+    arrival: Arrival = ARRIVAL,
 ) -> Exchange:
     """Return an exchange whose reserve is in flight."""
-    exchange = begun(head("POST", path, key=key))
+    exchange = begun(head("POST", path, key=key), arrival)
     exchange.handle(RequestBody(body), NOW_MS)
     exchange.handle(Counted(tokens, Source.COUNTED), NOW_MS)
     assert exchange.state is State.RESERVING
@@ -365,6 +366,8 @@ def test_ticket() -> None:
     assert ticket.dialect == "chat_completions"
     assert (ticket.counting_model, ticket.tokenizer) == ("gpt-4o-mini", "o200k_base")
     assert ticket.output_cap == 200
+    assert ticket.choices == 2
+    assert ticket.max_output_tokens is None  # a default of ours is no knowledge
     assert ticket.states == GRANTED.states
     assert ticket.shadowed == side_of(exchange).shadowed == GRANTED.shadowed
     assert ticket.flags == ()
@@ -373,6 +376,16 @@ def test_ticket() -> None:
 def test_ticket_without_a_cap() -> None:
     """Who sets no cap has none: what was reserved is no cap."""
     assert forwarded(reserving(chat())).ticket.output_cap is None
+
+
+def test_ticket_of_a_model_with_a_maximum() -> None:
+    """A maximum that the policy names goes with the ticket: reports are judged by it."""
+    snapshot = policy()
+    model = replace(snapshot.models["fast"], maximum_is_known=True)
+    arrival = Arrival(replace(snapshot, models={"fast": model}), "0-1-a")
+
+    exchange = reserving(chat("fast"), arrival=arrival)
+    assert forwarded(exchange).ticket.max_output_tokens == 1_000
 
 
 def test_ticket_without_a_prompt() -> None:

@@ -92,6 +92,7 @@ def _model(name: str, entry: ModelEntry) -> Model:
         or min(_DEFAULT_OUTPUT_TOKENS, entry.max_output_tokens),
         tokenizer=entry.tokenizer,
         timeout_class=entry.timeout_class,
+        maximum_is_known="max_output_tokens" in entry.model_fields_set,
     )
 
 

@@ -96,7 +96,8 @@ class ModelEntry(Entry):
     max_output_tokens: OutputTokens = Field(
         default=16_384,
         description="The most that it can generate in one answer: what is reserved is "
-        "never more.",
+        "never more, nor is what a cut answer is charged. If it is set, reports far "
+        "above it are not believed.",
     )
     default_output_tokens: OutputTokens | None = Field(
         default=None,

@@ -115,6 +115,7 @@ class Model:
         default_output_tokens: What is reserved when the app sets no cap.
         tokenizer: Name of a family in `tokenweir.tokenizers`; None: by model name.
         timeout_class: Name of a timeout class; None: the route's.
+        maximum_is_known: The policy says `max_output_tokens`: it is no default of ours.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Model:
     default_output_tokens: int = 4_096
     tokenizer: str | None = None
     timeout_class: str | None = None
+    maximum_is_known: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -286,4 +286,8 @@ class RequestSide:
             counting_model=model.upstream_model or request.model,
             tokenizer=model.tokenizer,
             output_cap=None if cap is None else cap * request.choices,
+            choices=request.choices,
+            max_output_tokens=(
+                model.max_output_tokens if model.maximum_is_known else None
+            ),
         )

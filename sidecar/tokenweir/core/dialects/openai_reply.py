@@ -22,6 +22,7 @@ def read_reply(reply: dict[str, Any], facts: ResponseFacts) -> None:
     _read_error(reply, facts)
     choices = _objects(reply.get("choices"))
     add_texts(facts, (text for choice in choices for text in _texts(choice)))
+    facts.hidden = facts.hidden or any(map(_has_audio, choices))
     if any(_is_text(choice.get("finish_reason")) for choice in choices):
         facts.finished = True
     for report in _reports(reply, choices):
@@ -58,6 +59,12 @@ def _texts(choice: dict[str, Any]) -> Iterator[object]:
         yield from _call(message.get("function_call"))
         for audio in _objects([message.get("audio")]):
             yield audio.get("transcript")
+
+
+def _has_audio(choice: dict[str, Any]) -> bool:
+    messages = _objects([choice.get("delta"), choice.get("message")])
+    audios = _objects([message.get("audio") for message in messages])
+    return any(audio.get("data") for audio in audios)
 
 
 def _content(content: object) -> Iterator[object]:
