@@ -31,6 +31,7 @@ from tokenweir.core.request_side import Arrival
 from tokenweir.driver.background import Background
 from tokenweir.driver.handoff import Handoff
 from tokenweir.driver.services import Services
+from tokenweir.extproc.rendering import Rendering
 from tokenweir.extproc.server import Server
 from tokenweir.extproc.session import Sessions
 from tokenweir.ledger.eviction import EvictionWatch
@@ -137,8 +138,12 @@ class Processor:
         self._watcher = PolicyWatcher(
             settings.policy_path, env, self._use_policy, self._hooks
         )
+        self._rendering = Rendering(lambda: self.policy, self._hooks)
         self._readiness = ReadinessProbe(
-            lambda: self.policy, self._ledger.ping, lambda: self._store.contact
+            lambda: self.policy,
+            self._ledger.ping,
+            lambda: self._store.contact,
+            stale=lambda: self._rendering.stale,
         )
         self._admin = AdminServer(
             settings.admin_host,
@@ -215,10 +220,16 @@ class Processor:
     def _use_policy(self, policy: Policy) -> None:
         self.policy = policy
         self._metrics.use_policy(policy)
+        self._rendering.policy_changed()
 
-    def _arrival(self) -> Arrival:
+    def _arrival(self, rendered: str) -> Arrival:
         hold_id = f"{self._store.epoch}-{_now_ms():x}-{secrets.token_hex(8)}"
-        return Arrival(self.policy, hold_id, draining=self._readiness.draining)
+        return Arrival(
+            self.policy,
+            hold_id,
+            draining=self._readiness.draining,
+            rendered=self._rendering.hear(rendered),
+        )
 
     def _cancel_unclaimed(self, hold: Hold) -> None:
         self._background.spawn(self._ledger.cancel(hold, unclaimed_only=True))

@@ -33,11 +33,13 @@ class World:
         self.policy = policy
         self.now_s = 1_000.0
         self.silent = False
+        self.stale: tuple[str, ...] | None = ()
         self.contact = Contact()
         self.probe = ReadinessProbe(
             lambda: self.policy,
             self.ping,
             lambda: self.contact,
+            stale=lambda: self.stale,
             patience_s=10,
             clock=lambda: self.now_s,
         )
@@ -66,8 +68,26 @@ def world() -> World:
 async def test_ready(world: World) -> None:
     """With a policy and a ledger that answers, exchanges can come."""
     assert await world.probe() == Readiness(
-        ready=True, checks={"draining": "ok", "policy": "ok", "ledger": "ok"}
+        ready=True,
+        checks={"draining": "ok", "policy": "ok", "ledger": "ok", "envoy": "ok"},
     )
+
+
+@pytest.mark.parametrize(
+    ("stale", "check"),
+    [
+        (None, "has not called yet"),
+        (("retries",), "is to be rendered anew for retries"),
+        (("a", "b"), "is to be rendered anew for a, b"),
+    ],
+)
+async def test_envoy(world: World, stale: tuple[str, ...] | None, check: str) -> None:
+    """What Envoy was not rendered from is told; the rest can be served."""
+    world.stale = stale
+    found = await world.probe()
+
+    assert found.ready
+    assert found.checks["envoy"] == check
 
 
 async def test_draining(world: World) -> None:

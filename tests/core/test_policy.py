@@ -1,11 +1,13 @@
-"""Names of models, patterns, and secrets that do not show."""
+"""Names of models, patterns, secrets that do not show, and what Envoy is told."""
 
 import traceback
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.examples import PROVIDER_KEY, policy
-from tokenweir.core.policy import Secret, matches
+from tokenweir.core.policy import Provider, Secret, TimeoutClass, matches
 
 
 def test_secret_does_not_show() -> None:
@@ -76,3 +78,57 @@ def test_model_by_name(name: str, model: str | None) -> None:
 def test_matches(name: str, patterns: tuple[str, ...], expected: bool) -> None:
     """A pattern is a whole name, or its beginning if it ends in a star."""
     assert matches(name, patterns) is expected
+
+
+# === what Envoy is rendered from ==================================================
+
+OWN = Provider("own", "openai", "https", "a.example", 443, "/x")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "other"},
+        {"scheme": "http"},
+        {"host": "b.example"},
+        {"port": 444},
+        {"path_prefix": ""},
+        {"ca_file": "/ca.pem"},
+    ],
+)
+def test_a_provider_that_is_another(change: dict[str, Any]) -> None:
+    """Whatever Envoy is told of a provider is in the name of its cluster."""
+    other = replace(OWN, **change)
+
+    assert other.cluster != OWN.cluster
+    assert other.cluster.startswith(f"{other.name}-")
+
+
+def test_a_provider_that_is_the_same() -> None:
+    """What Envoy is not told, such as a credential, leaves the cluster as it is."""
+    assert OWN.cluster == "own-2ec720a74f"
+    assert replace(OWN, credential=Secret("sk-x")).cluster == OWN.cluster
+
+
+def test_rendering() -> None:
+    """Of each part that Envoy is rendered from, a change is seen, by its path."""
+    first = policy()
+    slow = TimeoutClass("slow")
+    providers = {**first.providers, "own": replace(first.providers["own"], port=1)}
+    second = replace(
+        first,
+        providers=providers,
+        timeout_classes={"default": TimeoutClass("default", 1), "slow": slow},
+        retries=5,
+        body_limit_bytes=1,
+        tenants={},
+        models={},
+    )
+    known = set(first.rendering.values())
+    changed = [path for path, it in second.rendering.items() if it not in known]
+
+    assert changed == [
+        *("providers.own", "timeouts.default", "timeouts.slow"),
+        *("retries", "body_limit"),
+    ]
+    assert replace(first, tenants={}, models={}).rendering == first.rendering

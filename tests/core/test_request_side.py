@@ -48,6 +48,7 @@ from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
     EncodingNotMetered,
+    EnvoyOutdated,
     InternalFault,
     LedgerUnavailable,
     Malformed,
@@ -228,6 +229,31 @@ def test_unknown_path(ended: bool) -> None:
     found = rejection_of(exchange, head("POST", "/v1/audio/speech", ended=ended))
 
     assert found == PathNotMetered("/v1/audio/speech")
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/models"])
+def test_a_provider_that_envoy_knows_otherwise(path: str) -> None:
+    """What would go to an address of before is refused before anything is held."""
+    moved = policy()
+    others = [it for key, it in moved.rendering.items() if key != "providers.openai"]
+    exchange = Exchange(replace(ARRIVAL, rendered=frozenset(others)))
+    method = "POST" if path == CHAT else "GET"
+    [command] = exchange.handle(head(method, path, ended=method == "GET"), NOW_MS)
+    if command == AwaitBody():
+        [command] = exchange.handle(RequestBody(chat()), NOW_MS)
+
+    assert command == Reject(EnvoyOutdated(RETRY_MS), "chat_completions")
+    assert side_of(exchange).hold is None
+    assert side_of(exchange).quotas == ()
+
+
+def test_a_provider_that_envoy_knows() -> None:
+    """Whatever else has changed, what Envoy knows can be called."""
+    known = frozenset({policy().providers["openai"].digest})
+    exchange = begun(head(), replace(ARRIVAL, rendered=known))
+    [command] = exchange.handle(RequestBody(chat()), NOW_MS)
+
+    assert isinstance(command, CountPrompt)
 
 
 def test_opaque_path() -> None:
@@ -459,7 +485,7 @@ def test_credential_replaces_the_key() -> None:
     headers = dict(answer.set_headers)
 
     assert isinstance(headers["authorization"], Secret)
-    assert headers["x-tokenweir-cluster"] == "openai"
+    assert headers["x-tokenweir-cluster"] == policy().providers["openai"].cluster
     assert set(answer.remove_headers) == {"x-api-key", "api-key"}
     assert "CANARY" not in repr(answer)
     assert "CANARY" not in answer.ticket.to_text()

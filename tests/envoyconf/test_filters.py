@@ -3,7 +3,7 @@
 import pytest
 
 from tests.envoyconf.client import request
-from tests.envoyconf.gateway import Gateway, Setup, gateway
+from tests.envoyconf.gateway import Gateway, Setup, gateway, policy_of
 from tests.envoyconf.processor import Answer, Call, forward
 from tests.scripted_upstream import (
     LAST_CHUNK,
@@ -26,7 +26,7 @@ GOVERNOR_GONE = ("x-tokenweir-refusal", "governor_unavailable")
 
 def test_order() -> None:
     """The stripping filter is nearest to the app, the router nearest to providers."""
-    names = [entry.name for entry in http_filters(EnvoySettings())]
+    names = [entry.name for entry in http_filters(policy_of(), EnvoySettings())]
 
     assert names == [
         STRIP_FILTER,

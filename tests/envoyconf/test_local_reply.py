@@ -55,6 +55,8 @@ async def _provoke(gate: Gateway, refusal: str, path: str, headers: list[str]) -
     body = b'{"model": "m"}'
     match refusal:
         case "governor_unavailable":
+            gate.processor.cluster = ""
+        case "envoy_outdated":
             gate.processor.cluster = "nowhere"
         case "upstream_unavailable":
             gate.processor.cluster = "dead"

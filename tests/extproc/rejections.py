@@ -9,6 +9,7 @@ from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
     EncodingNotMetered,
+    EnvoyOutdated,
     InternalFault,
     LedgerUnavailable,
     Malformed,
@@ -78,6 +79,7 @@ REJECTIONS: list[tuple[Rejection, int, str, str]] = [
     (InternalFault(1_000), 500, "server_error", "internal_fault"),
     (LedgerUnavailable(1_000), 503, "server_error", "ledger_unavailable"),
     (Draining(1_000), 503, "server_error", "draining"),
+    (EnvoyOutdated(1_000), 503, "server_error", "envoy_outdated"),
 ]
 ALL = [row[0] for row in REJECTIONS]
 ANTHROPIC_TYPES = {

@@ -321,6 +321,18 @@ def test_policies(sink: Sink) -> None:
     assert len(refused["problems"]) == 20
 
 
+def test_envoy_rendering(sink: Sink) -> None:
+    """What Envoy has to be rendered anew for is a warning, its end is not."""
+    sink.log.envoy_rendering(tuple(f"providers.p{n}" for n in range(30)))
+    sink.log.envoy_rendering(())
+    outdated, current = sink.lines()
+
+    assert (outdated["event"], outdated["level"]) == ("envoy_outdated", "warning")
+    assert outdated["stale"][:2] == ["providers.p0", "providers.p1"]
+    assert (len(outdated["stale"]), outdated["count"]) == (20, 30)
+    assert (current["event"], current["level"]) == ("envoy_current", "info")
+
+
 def test_libraries(sink: Sink) -> None:
     """What a library logged becomes a line."""
     sink.log.library({"logger": "asyncio", "severity": "error", "at": "x.py:1"})

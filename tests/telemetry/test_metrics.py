@@ -239,6 +239,15 @@ def test_policy(metrics: Metrics) -> None:
     assert value(metrics, "policy_refused_total") == 1
 
 
+def test_envoy_rendering(metrics: Metrics) -> None:
+    """It is told for how many parts of the policy Envoy has to be rendered anew."""
+    metrics.envoy_rendering(("providers.openai", "retries"))
+    assert value(metrics, "envoy_outdated") == 2
+    metrics.envoy_rendering(())
+
+    assert value(metrics, "envoy_outdated") == 0
+
+
 def test_abandoned(metrics: Metrics) -> None:
     """An exchange whose client left before the answer is neither of the others."""
     metrics(replace(ADMITTED, settlement=None))

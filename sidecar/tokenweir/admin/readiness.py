@@ -53,6 +53,8 @@ class ReadinessProbe:
         policy: Returns the policy in use, or None.
         ping: Asks the ledger for an answer (`Ledger.ping`).
         contact: Tells how long ago it answered anything: real calls too.
+        stale: Returns what of the policy Envoy was not rendered from; None: unknown.
+            It is told, but keeps nobody from coming: the rest is served.
         patience_s: How long the ledger may be silent.
         clock: Seconds, monotonic.
 
@@ -66,6 +68,7 @@ class ReadinessProbe:
         ping: Callable[[], Awaitable[None]],
         contact: Callable[[], Contact],
         *,
+        stale: Callable[[], tuple[str, ...] | None] = lambda: None,
         patience_s: float = PATIENCE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -73,6 +76,7 @@ class ReadinessProbe:
         self._policy = policy
         self._ping = ping
         self._contact = contact
+        self._stale = stale
         self._patience_s = patience_s
         self._clock = clock
 
@@ -88,6 +92,7 @@ class ReadinessProbe:
         checks = {name: problem or OK for name, problem in missing.items()}
         if silence and checks["ledger"] == OK:
             checks["ledger"] = f"{silence}; the policy admits without it"
+        checks["envoy"] = _envoy(self._stale())
         return Readiness(not any(missing.values()), checks)
 
     async def _ledger_silence(self) -> str | None:
@@ -101,6 +106,12 @@ class ReadinessProbe:
         if silent_s > self._patience_s and contact.unanswered >= PATIENCE_CALLS:
             return f"no answer for {silent_s:.0f} s"
         return None
+
+
+def _envoy(stale: tuple[str, ...] | None) -> str:
+    if stale is None:
+        return "has not called yet"
+    return f"is to be rendered anew for {', '.join(stale)}" if stale else OK
 
 
 def closed_without_ledger(policy: Policy) -> bool:

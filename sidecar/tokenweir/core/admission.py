@@ -207,7 +207,7 @@ def outgoing_headers(
     timeout = target.model.timeout_class if target.model else None
     timeout = timeout or policy.route_timeouts.get(route, "default")
     changes: list[tuple[str, str | Secret]] = [
-        (CLUSTER_HEADER, provider.name),
+        (CLUSTER_HEADER, provider.cluster),
         (TIMEOUT_HEADER, timeout),
     ]
     if provider.credential is None:

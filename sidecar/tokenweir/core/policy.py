@@ -8,6 +8,7 @@ an exchange keeps the one that it began with. `tokenweir.config` makes it.
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -58,6 +59,14 @@ class Secret:
         return hash(self._value)
 
 
+# Ten hex digits: a chance in a million that one of a thousand changes goes unseen.
+_DIGEST_CHARS = 10
+
+
+def _digest(*facts: object) -> str:
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:_DIGEST_CHARS]
+
+
 @dataclass(frozen=True, slots=True)
 class TimeoutClass:
     """
@@ -80,7 +89,7 @@ class Provider:
     Who runs models.
 
     Attributes:
-        name: As the policy calls it; also the name of Envoy's cluster.
+        name: As the policy calls it.
         dialect: The wire format it speaks: ``"openai"`` or ``"anthropic"``.
         scheme: ``"http"`` or ``"https"``.
         host: DNS name or address.
@@ -100,6 +109,22 @@ class Provider:
     credential: Secret | None = None
     ca_file: str | None = None
     unknown_paths: UnknownPaths = UnknownPaths.REFUSE
+
+    @property
+    def digest(self) -> str:
+        """Ten hex digits that stand for all that Envoy was told of this provider."""
+        where = (self.scheme, self.host, self.port, self.path_prefix, self.ca_file)
+        return _digest(self.name, *where)
+
+    @property
+    def cluster(self) -> str:
+        """
+        The name of Envoy's cluster: another one wherever the provider is another.
+
+        What was decided under one policy must not be carried out by an Envoy that was
+        rendered from another: the credential would go to a stranger.
+        """
+        return f"{self.name}-{self.digest}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +246,20 @@ class Policy:
     route_timeouts: Mapping[str, str] = field(default_factory=dict)
     retries: int = 2
     body_limit_bytes: int = 8 * 1024 * 1024
+
+    @property
+    def rendering(self) -> Mapping[str, str]:
+        """All that Envoy's configuration is made from: digests, by path in the file."""
+        timeouts = self.timeout_classes.values()
+        return {
+            **{f"providers.{p.name}": p.digest for p in self.providers.values()},
+            **{
+                f"timeouts.{t.name}": _digest("timeouts", t.name, t.total_ms, t.idle_ms)
+                for t in timeouts
+            },
+            "retries": _digest("retries", self.retries),
+            "body_limit": _digest("body_limit", self.body_limit_bytes),
+        }
 
     def model(self, name: str) -> Model | None:
         """Return what *name* means: the exact entry, else the longest family."""

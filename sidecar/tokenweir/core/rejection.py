@@ -129,6 +129,13 @@ class Draining:
 
 
 @dataclass(frozen=True, slots=True)
+class EnvoyOutdated:
+    """Envoy was rendered from another policy, and does not know the provider so."""
+
+    wait_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class InternalFault:
     """Something of ours broke. What, is in the log, not in the answer."""
 
@@ -146,6 +153,7 @@ Rejection = (
     | BodyTooLarge
     | LedgerUnavailable
     | Draining
+    | EnvoyOutdated
     | InternalFault
 )
 """Closed union: `match` over it ends in `assert_never`, so mypy finds a missed case."""

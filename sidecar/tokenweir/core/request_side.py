@@ -32,6 +32,7 @@ from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
     EncodingNotMetered,
+    EnvoyOutdated,
     InternalFault,
     LedgerUnavailable,
     Malformed,
@@ -61,11 +62,14 @@ class Arrival:
         policy: The snapshot that the exchange keeps.
         hold_id: Fresh and unique.
         draining: This processor takes no new exchanges.
+        rendered: Digests of what Envoy's configuration was made from (see
+            `Policy.rendering`); None: it did not say.
     """
 
     policy: Policy
     hold_id: str
     draining: bool = False
+    rendered: frozenset[str] | None = None
 
 
 class RequestSide:
@@ -150,10 +154,11 @@ class RequestSide:
         self._request, self._body = request, event.body
         assert self._caller is not None
         plan = admission.plan_metered(self._policy, self._caller, self._entry, request)
-        if not isinstance(plan, Plan):
-            return self._reject(plan)
-        self._plan = plan
-        model = plan.target.model
+        why = self._take(plan)
+        if why is not None:
+            return self._reject(why)
+        assert self._plan is not None
+        model = self._plan.target.model
         assert model is not None
         counting = model.upstream_model or request.model
         return State.ESTIMATING, [
@@ -231,10 +236,20 @@ class RequestSide:
     def _admit_unread(self) -> Step:
         assert self._caller is not None
         plan = admission.plan_unread(self._policy, self._caller, self._entry)
-        if not isinstance(plan, Plan):
-            return self._reject(plan)
-        self._plan = plan
+        why = self._take(plan)
+        if why is not None:
+            return self._reject(why)
         return self._ask_for(Amounts(1, 0, 0))
+
+    def _take(self, plan: Plan | Rejection) -> Rejection | None:
+        """Go by *plan* from now on, or return why that can't be."""
+        if not isinstance(plan, Plan):
+            return plan
+        provider, rendered = plan.target.provider, self._arrival.rendered
+        if rendered is not None and provider.digest not in rendered:
+            return EnvoyOutdated(RETRY_MS)
+        self._plan = plan
+        return None
 
     def _ask_for(self, amounts: Amounts) -> Step:
         assert self._plan is not None

@@ -56,10 +56,12 @@ from envoy_data_plane.envoy.type.matcher.v3 import RegexMatcher
 from envoy_data_plane.envoy.type.v3 import HttpStatus, StatusCode
 from envoy_data_plane.google.protobuf import Any
 
+from tokenweir.core.policy import Policy
 from tokenweir.envoyconf.names import (
     ADMISSION,
     METADATA_NAMESPACE,
     PROCESSOR_CLUSTER,
+    RENDERED_METADATA,
     RESPONSE,
     ROLE_METADATA,
 )
@@ -77,11 +79,13 @@ _SKIP = ProcessingModeHeaderSendMode.SKIP
 _OURS = MetadataOptionsMetadataNamespaces(untyped=[METADATA_NAMESPACE])
 
 
-def http_filters(settings: EnvoySettings) -> list[HttpFilter]:
+def http_filters(policy: Policy, settings: EnvoySettings) -> list[HttpFilter]:
     """Return the filters, in the order in which a request passes them."""
     return [
         lua_filter(STRIP_FILTER, lua_source("strip.lua")),
-        HttpFilter(name=ADMISSION_FILTER, typed_config=Any.pack(_admission(settings))),
+        HttpFilter(
+            name=ADMISSION_FILTER, typed_config=Any.pack(_admission(policy, settings))
+        ),
         HttpFilter(name=RESPONSE_FILTER, typed_config=Any.pack(_response(settings))),
         HttpFilter(
             name="envoy.filters.http.router",
@@ -122,10 +126,14 @@ def unwatched(*, admitted: bool = False) -> dict[str, Any]:
     return {RESPONSE_FILTER: off} | ({ADMISSION_FILTER: off} if admitted else {})
 
 
-def _admission(settings: EnvoySettings) -> ExternalProcessor:
+def _admission(policy: Policy, settings: EnvoySettings) -> ExternalProcessor:
+    # So that a processor that has another policy by now knows what leads nowhere.
+    rendered = HeaderValue(
+        key=RENDERED_METADATA, value=",".join(policy.rendering.values())
+    )
     return ExternalProcessor(
         stat_prefix=ADMISSION,
-        grpc_service=_processor(ADMISSION, settings),
+        grpc_service=_processor(ADMISSION, settings, rendered),
         processing_mode=ProcessingMode(
             request_header_mode=_SEND,
             request_body_mode=ProcessingModeBodySendMode.BUFFERED,
@@ -188,14 +196,14 @@ def _router(settings: EnvoySettings) -> Router:
     )
 
 
-def _processor(role: str, settings: EnvoySettings) -> GrpcService:
+def _processor(role: str, settings: EnvoySettings, *more: HeaderValue) -> GrpcService:
     others = len(settings.processor_sockets) - 1
     return GrpcService(
         envoy_grpc=GrpcServiceEnvoyGrpc(
             cluster_name=PROCESSOR_CLUSTER, skip_envoy_headers=True
         ),
         timeout=timedelta(0),  # a stream lives as long as its exchange
-        initial_metadata=[HeaderValue(key=ROLE_METADATA, value=role)],
+        initial_metadata=[HeaderValue(key=ROLE_METADATA, value=role), *more],
         retry_policy=_try_others(others) if others else None,
     )
 

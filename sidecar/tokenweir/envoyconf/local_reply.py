@@ -32,6 +32,7 @@ from envoy_data_plane.google.protobuf import Any
 
 from tokenweir.core.headers import REFUSAL_HEADER
 from tokenweir.core.reason import Reason
+from tokenweir.envoyconf.names import CLUSTER_HEADER
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,9 @@ class LocalReply:
 
 
 _DETAILS: Final = "response.code_details"
+_NAMED: Final = (  # the processor has admitted the request, to some provider
+    f"'{CLUSTER_HEADER}' in request.headers && request.headers['{CLUSTER_HEADER}'] != ''"
+)
 REPLIES: Final = (
     LocalReply(
         refusal=Reason.GOVERNOR_UNAVAILABLE,
@@ -72,8 +76,8 @@ REPLIES: Final = (
             f" || {_DETAILS}.startsWith('header_mutation_')"
             # What it said was no answer, or none to this.
             f" || {_DETAILS} in ['unhandled_message', 'spurious_message']"
-            # The processor named no provider that there is.
-            f" || {_DETAILS} == 'cluster_not_found'"
+            # The processor named no provider at all.
+            f" || ({_DETAILS} == 'cluster_not_found' && !({_NAMED}))"
         ),
         status=503,
         openai_type="server_error",
@@ -81,6 +85,20 @@ REPLIES: Final = (
         message=(
             "The token governor beside this gateway gave no answer. Nothing was sent "
             "to the provider. Trying again can help."
+        ),
+        retry_after_s=1,
+    ),
+    LocalReply(
+        refusal=Reason.ENVOY_OUTDATED,
+        when=f"{_DETAILS} == 'cluster_not_found' && {_NAMED}",
+        status=503,
+        openai_type="server_error",
+        anthropic_type="overloaded_error",
+        message=(
+            "This gateway's policy has changed, and the Envoy that runs was not "
+            "rendered from it: it does not know the provider as it is now. Nothing was "
+            "sent to any provider. Tell whoever runs the gateway to render Envoy's "
+            "configuration anew."
         ),
         retry_after_s=1,
     ),

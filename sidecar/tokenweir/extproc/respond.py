@@ -21,6 +21,7 @@ from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
     EncodingNotMetered,
+    EnvoyOutdated,
     InternalFault,
     LedgerUnavailable,
     Malformed,
@@ -100,6 +101,8 @@ def _facts(rejection: Rejection) -> ErrorFacts:  # noqa: C901, PLR0911, PLR0912 
             return _broken(rejection, 503, wording.LEDGER_UNAVAILABLE)
         case Draining():
             return _broken(rejection, 503, wording.DRAINING)
+        case EnvoyOutdated():
+            return _broken(rejection, 503, wording.ENVOY_OUTDATED)
         case _:
             assert_never(rejection)
 

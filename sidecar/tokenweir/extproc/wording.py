@@ -48,6 +48,11 @@ DRAINING = (
     "This gateway instance is shutting down and takes no new requests. Nothing was "
     "sent to the provider. Retry: another instance will answer."
 )
+ENVOY_OUTDATED = (
+    "This gateway's policy has changed, and the Envoy that runs was not rendered from "
+    "it: it does not know the provider as it is now. Nothing was sent to any provider. "
+    "Tell whoever runs the gateway to render Envoy's configuration anew."
+)
 INTERNAL_FAULT = (
     "Something failed inside the gateway; its log has the details. Nothing was sent "
     "to the provider. Retry; if it lasts, tell whoever runs the gateway."
