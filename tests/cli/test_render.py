@@ -40,8 +40,11 @@ def test_to_stdout(policy: str, capsys: pytest.CaptureFixture[str]) -> None:
 
     address = _listener(printed)["address"]["socket_address"]
     assert address == {"address": "127.0.0.1", "port_value": 4000}
-    names = [cluster["name"] for cluster in printed["static_resources"]["clusters"]]
-    assert names == ["openai", "claude", "tokenweir-processor"]
+    names = [
+        cluster["name"].rpartition("-")[0]
+        for cluster in printed["static_resources"]["clusters"]
+    ]
+    assert names == ["openai", "claude", "tokenweir"]
     assert "admin" not in printed
 
 
