@@ -36,7 +36,7 @@ from tokenweir.core.rejection import QuotaFailure
 from tokenweir.core.tag import MAX_RECORDS, Tag
 
 TPM = tokens(150, 60)
-KEY = "tpm|tenant=acme"
+KEY = "tpm|tokens_per_minute|tenant=acme"
 LATER = START_MS + HOLD_MS
 
 
@@ -204,11 +204,14 @@ def test_a_settle_replaces_the_worst_case(ledger: Ledger) -> None:
 
     assert ledger.settle(hold(1, *limits), used(30, 20, attempts=3)) is State.HELD
     assert (ledger.left(), ledger.reserved()) == (100, 0)
-    assert (ledger.left("rpm|tenant=acme"), ledger.reserved("rpm|tenant=acme")) == (
+    assert (
+        ledger.left("rpm|requests_per_minute|tenant=acme"),
+        ledger.reserved("rpm|requests_per_minute|tenant=acme"),
+    ) == (
         2,
         0,
     )
-    assert ledger.tag.levels.slots["slots|tenant=acme"].until_ms == {}
+    assert ledger.tag.levels.slots["slots|concurrency|tenant=acme"].until_ms == {}
     assert ledger.records == [("completed", "30", "20", "0")]
     assert ledger.rolled_up() == {
         "exchanges": 1,
@@ -258,7 +261,9 @@ def test_a_settle_of_different_limits_goes_by_name(ledger: Ledger) -> None:
     ledger.reserve(hold(1, *limits))
     ledger.settle(hold(1, *reversed(limits)), used(30, 20))
 
-    assert [ledger.left(f"q{n}|tenant=acme") for n in range(1, 6)] == [
+    assert [
+        ledger.left(f"q{n}|tokens_per_minute|tenant=acme") for n in range(1, 6)
+    ] == [
         950,
         1_950,
         2_950,
@@ -275,7 +280,10 @@ def test_a_cancel_gives_everything_back(ledger: Ledger) -> None:
     ledger.reserve(hold(1, *limits))
 
     assert ledger.cancel(hold(1)) is State.HELD
-    assert (ledger.left(), ledger.left("rpm|tenant=acme")) == (150, 5)
+    assert (ledger.left(), ledger.left("rpm|requests_per_minute|tenant=acme")) == (
+        150,
+        5,
+    )
     assert isinstance(ledger.reserve(hold(2, *limits)), Granted)
     assert (ledger.records, ledger.tag.rollups) == ([], {})
     assert ledger.cancel(hold(1)) is State.CANCELLED
@@ -300,7 +308,10 @@ def test_a_claimed_hold_is_not_cancelled_for_want_of_a_claim(ledger: Ledger) -> 
     ledger.cancel(hold(1), unclaimed_only=True)
     ledger.cancel(hold(2), unclaimed_only=True)
 
-    assert (ledger.reserved(), ledger.reserved("other|tenant=acme")) == (100, 0)
+    assert (
+        ledger.reserved(),
+        ledger.reserved("other|tokens_per_minute|tenant=acme"),
+    ) == (100, 0)
     ledger.cancel(hold(1))
     assert ledger.reserved() == 0
 
@@ -328,7 +339,7 @@ def test_a_wrong_cancel_is_made_good_by_an_extend(ledger: Ledger) -> None:
 
     assert ledger.extend(hold(1, *limits), 5) is State.CANCELLED
     assert (ledger.left(), ledger.reserved()) == (-50, 200)
-    assert len(ledger.tag.levels.slots["slots|tenant=acme"].until_ms) == 2
+    assert len(ledger.tag.levels.slots["slots|concurrency|tenant=acme"].until_ms) == 2
 
 
 def test_an_extend_renews(ledger: Ledger) -> None:

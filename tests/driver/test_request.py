@@ -75,7 +75,9 @@ async def test_admitted(kit: Kit) -> None:
     assert isinstance(answer, Forward)
     assert kit.handoff.size == 1
     assert answer.ticket.hold.amounts == Amounts(1, 30, 100)
-    assert (await kit.ledger.reserved())["acme.tokens_per_minute|tenant=acme"] == 130
+    assert (await kit.ledger.reserved())[
+        "acme.tokens_per_minute|tokens_per_minute|tenant=acme"
+    ] == 130
     assert answer.ticket.governor_ms >= answer.ticket.ledger_ms >= 0
     assert answer.ticket.states[0].remaining == 59
 
@@ -130,7 +132,9 @@ async def test_refused(kit: Kit) -> None:
     assert details.rejection == answer.why
     assert details.hold_id.endswith("-2")
     assert "acme.tokens_per_minute" in details.quotas
-    assert (await kit.ledger.reserved())["acme.concurrency|tenant=acme"] == 1
+    assert (await kit.ledger.reserved())[
+        "acme.concurrency|concurrency|tenant=acme"
+    ] == 1
     kit.handoff.claim(f"0-{kit.now_ms:x}-1")
 
 

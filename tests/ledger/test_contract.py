@@ -486,9 +486,9 @@ async def test_outstanding_says_what_is_reserved(
 
     assert state.holds == 2
     assert state.reserved == {
-        "tpm|tenant=acme": 200,
-        "slots|tenant=acme": 2,
-        "rpm|tenant=acme": 1,
+        "tpm|tokens_per_minute|tenant=acme": 200,
+        "slots|concurrency|tenant=acme": 2,
+        "rpm|requests_per_minute|tenant=acme": 1,
     }
 
 
