@@ -17,11 +17,12 @@ import json
 import os
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
@@ -264,6 +265,15 @@ async def until(
         if time.monotonic() > deadline:
             raise TimeoutError(f"not within {seconds} s: {condition}")
         await asyncio.sleep(0.02)
+
+
+def soon(waits: Iterable[float], seconds: float) -> None:
+    """
+    Demand that what took *waits* (s) takes less than *seconds* as a rule.
+
+    On a machine that does other things as well, not each of them does.
+    """
+    assert statistics.median(waits) < seconds
 
 
 def _is(line: str, name: str) -> bool:

@@ -13,7 +13,7 @@ from tests.cases.app_h2 import CallH2
 from tests.cases.connection import Answer, Connection, Headers, request
 from tests.cases.refusals import expect
 from tests.cases.scene import Scene
-from tests.pod import KEY, OTHER_KEY
+from tests.pod import KEY, OTHER_KEY, soon
 from tests.scripted_upstream import ReceivedRequest, Step, head, reply
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
@@ -87,18 +87,20 @@ async def test_e19_a_method_without_a_body(scene: Scene, method: str) -> None:
 
     kubeai-project/kubeai#105: "unable to parse model" for a health check.
     """
+    waits = []
     for number, path in enumerate(PATHS, 1):
         answer = await scene.call(method=method, path=path)
+        waits.append(answer.seconds)
 
         assert answer.status == 200
         assert answer.body == (b"" if method == "HEAD" else b'{"a": [1]}')
-        assert answer.seconds < AT_ONCE_SECONDS
         assert answer.header("x-ratelimit-remaining-tokens") is None
         assert await requests_left(answer) == 50 - number
         received = scene.upstream.requests[-1]
         assert (received.method, received.target) == (method, path)
         assert received.body == b""
         assert received.header("content-length") in (None, "0")
+    soon(waits, AT_ONCE_SECONDS)
     await scene.ledger_shows(*[FREE] * len(PATHS))
     routes = {each["route"] for each in await scene.pod.ledger.records()}
     assert routes == {"models", "other"}
@@ -144,10 +146,11 @@ async def test_e19_an_empty_post(scene: Scene, api: Api, how: str) -> None:
 
     envoyproxy/ai-gateway#948, envoyproxy/ai-gateway#940
     """
-    answer = await scene.call(path=api.path, **EMPTY[how])
+    answers = [await scene.call(path=api.path, **EMPTY[how]) for _ in range(3)]
 
-    expect(answer, api, 400, "malformed_request")
-    assert answer.seconds < AT_ONCE_SECONDS
+    for answer in answers:
+        expect(answer, api, 400, "malformed_request")
+    soon((answer.seconds for answer in answers), AT_ONCE_SECONDS)
     assert not scene.upstream.requests
     await scene.ledger_shows()
 
@@ -232,15 +235,17 @@ async def test_e19_other_methods(scene: Scene, method: str) -> None:
 
     envoyproxy/ai-gateway#948
     """
+    waits = []
     for path in ("/", "/v1/models", "/v1/files", "/v1/fine_tuning/jobs"):
         for body in (b"", b'{"model": "gpt-4o"}'):
             answer = await scene.call(body, method=method, path=path)
 
-            assert answer.seconds < AT_ONCE_SECONDS
+            waits.append(answer.seconds)
             if method in ("PUT", "PATCH", "POST"):
                 expect(answer, OPENAI, 403, "path_not_metered")
             else:  # some of them Envoy does not take at all
                 assert answer.status in (400, 403)
+    soon(waits, AT_ONCE_SECONDS)
     assert not scene.upstream.requests
     await scene.ledger_shows()
 
@@ -280,10 +285,10 @@ async def test_e19_unusual_requests(scene: Scene, data: str) -> None:
 
     Kuadrant/mcp-gateway#640
     """
-    answer = await exchanged(scene, data.encode())
+    answers = [await exchanged(scene, data.encode()) for _ in range(3)]
 
-    assert answer.status in (200, 400, 403, 404, 405)
-    assert answer.seconds < AT_ONCE_SECONDS
+    assert {answer.status for answer in answers} <= {200, 400, 403, 404, 405}
+    soon((answer.seconds for answer in answers), AT_ONCE_SECONDS)
     await scene.ledger_shows(*[FREE] * len(scene.upstream.requests))
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from redis.exceptions import ResponseError
 
 from tests.cases.apis import OPENAI, TOLD, Api, both_apis
 from tests.cases.connection import Answer
@@ -22,8 +23,8 @@ from tokenweir.core.bucket import UNITS_PER_TOKEN
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
 # Ours is 200 ms for a ledger call; the rest is what a busy machine takes for its own.
-SECONDS_TO_ANSWER = 0.3
-SECONDS_AT_MOST = 2.0
+SECONDS_TO_ANSWER = 1.0
+SECONDS_AT_MOST = 8.0
 QUOTAS = [
     {"tokens_per_minute": 60_000},
     {"requests_per_minute": 6_000},
@@ -157,7 +158,7 @@ async def test_l17_the_server_is_busy(scene: Scene) -> None:
     await begin(scene)
     await scene.redis("CONFIG", "SET", "busy-reply-threshold", "1")
     endless = asyncio.create_task(scene.redis("EVAL", "while true do end", 0))
-    await asyncio.sleep(0.2)
+    await until(lambda: is_busy(scene))
     try:
         opened = await as_the_policy_says(scene)
     finally:
@@ -165,6 +166,15 @@ async def test_l17_the_server_is_busy(scene: Scene) -> None:
         await asyncio.gather(endless, return_exceptions=True)
 
     await as_if_nothing_had_been(scene, opened)
+
+
+async def is_busy(scene: Scene) -> bool:
+    """Tell if the server has no time for anybody."""
+    try:
+        await scene.redis("PING")
+    except ResponseError as error:
+        return "BUSY" in str(error)
+    return False
 
 
 async def test_l17_the_server_is_out_of_memory(scene: Scene) -> None:
