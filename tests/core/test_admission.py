@@ -534,7 +534,7 @@ def test_unsatisfiable(axis: Axis, amounts: Amounts, requested: int) -> None:
     held = parts(limit(Axis.TOKENS, 10_000), limit(axis, 100))
 
     assert unsatisfiable(held, amounts) == Unsatisfiable(
-        f"acme.{axis}", axis, "tenant=acme", 100, requested
+        f"acme.{axis}", axis, "tenant=acme", 100, requested, rate=60
     )
 
 

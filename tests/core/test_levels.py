@@ -34,7 +34,7 @@ def test_a_bucket_fails_with_its_figures() -> None:
     take(levels, TPM)
 
     assert levels.failure(TPM, WORST_CASE, 0) == QuotaFailure(
-        "tpm", TPM.axis, "tenant=acme", 150, 0, 100, 100, 50_000
+        "tpm", TPM.axis, "tenant=acme", 150, 0, 100, 100, 50_000, rate=TPM.rate
     )
     assert levels.failure(TPM, WORST_CASE, 49_999) is not None
     assert levels.failure(TPM, WORST_CASE, 50_000) is None

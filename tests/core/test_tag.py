@@ -134,7 +134,9 @@ def test_a_refusal_changes_nothing_and_names_every_failure(ledger: Ledger) -> No
         assert answer == Denied(
             str(START_MS),
             (
-                QuotaFailure("tpm", TPM.axis, "tenant=acme", 150, 0, 100, 100, 50_000),
+                QuotaFailure(
+                    "tpm", TPM.axis, "tenant=acme", 150, 0, 100, 100, 50_000, rate=60
+                ),
                 QuotaFailure("slots", limits[2].axis, "tenant=acme", 1, 0, 1, 1, 1_000),
             ),
         )

@@ -64,7 +64,7 @@ def test_examples_in_the_document() -> None:
 
     over = QuotaExhausted("acme", (TPM,))
     never = Unsatisfiable(
-        "acme.tokens_per_minute", Axis.TOKENS, "tenant=acme", 60_000, 130_000
+        "acme.tokens_per_minute", Axis.TOKENS, "tenant=acme", 60_000, 130_000, 60_000
     )
     expected = [
         respond(over, OPENAI),

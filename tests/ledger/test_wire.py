@@ -83,7 +83,9 @@ def test_a_denial_is_read() -> None:
 
     assert isinstance(answer, Denied)
     assert answer.failures == (
-        QuotaFailure("tpm", Axis.TOKENS, "tenant=acme", 100, 20, 70, 100, 90_000),
+        QuotaFailure(
+            "tpm", Axis.TOKENS, "tenant=acme", 100, 20, 70, 100, 90_000, rate=60
+        ),
     )
     assert [failure.quota for failure in answer.shadowed] == ["slots"]
 

@@ -190,7 +190,12 @@ def unsatisfiable(parts: Iterable[Part], amounts: Amounts) -> Unsatisfiable | No
         requested = amount_of(limit.axis, amounts)
         if requested > limit.capacity:
             return Unsatisfiable(
-                limit.quota, limit.axis, limit.partition, limit.capacity, requested
+                limit.quota,
+                limit.axis,
+                limit.partition,
+                limit.capacity,
+                requested,
+                limit.rate,
             )
     return None
 

@@ -28,6 +28,7 @@ class QuotaFailure:
         requested: What this request asked for.
         wait_ms: Who waits that long succeeds if alone; for concurrency an estimate.
         shadow: Reported only.
+        rate: What comes back a minute; 0 for concurrency.
     """
 
     quota: str
@@ -39,6 +40,7 @@ class QuotaFailure:
     requested: int
     wait_ms: int
     shadow: bool = False
+    rate: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class Unsatisfiable:
     partition: str
     capacity: int
     requested: int
+    rate: int = 0
 
 
 @dataclass(frozen=True, slots=True)

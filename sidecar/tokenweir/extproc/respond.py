@@ -148,6 +148,7 @@ def _limit(limit: QuotaFailure | Unsatisfiable) -> Mapping[str, object]:
         "quota": wording.clean(limit.quota),
         "partition": wording.clean(limit.partition, MAX_PARTITION),
         "window": None if limit.axis is Axis.CONCURRENCY else "1m",
+        "rate_per_minute": None if limit.axis is Axis.CONCURRENCY else limit.rate,
         "capacity": limit.capacity,
     }
 
