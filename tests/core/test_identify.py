@@ -106,6 +106,26 @@ def test_unknown_key(header: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        (f"Bearer {ACME_KEY},Bearer {ACME_KEY}", "come more than once"),
+        (f"Bearer {ACME_KEY}, Bearer {OPEN_KEY}", "come more than once"),
+        (f"{ACME_KEY},{ACME_KEY}", "come more than once"),
+        (f"Basic {ACME_KEY}", "A key is one word"),
+        (f"Bearer Bearer {ACME_KEY}", "A key is one word"),
+        ("Bearer sk-unknown", "policy."),
+    ],
+)
+def test_why_a_key_may_be_unknown(value: str, hint: str) -> None:
+    """A header that came twice, or is none of ours, is told as that."""
+    rejection = identify(POLICY, (("authorization", value),))
+
+    assert isinstance(rejection, UnknownKey)
+    assert rejection.message.startswith("The API key is not known")
+    assert hint in rejection.message
+
+
+@pytest.mark.parametrize(
     "headers",
     [
         (bearer(ACME_KEY), ("x-api-key", OPEN_KEY)),

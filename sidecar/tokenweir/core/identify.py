@@ -46,11 +46,29 @@ def identify(policy: Policy, headers: Headers) -> Caller | UnknownKey:
         )
     if len(presented) > 1:
         return UnknownKey("More than one API key was sent: send exactly one.")
-    digest = hashlib.sha256(presented.pop().encode("utf-8", "replace")).hexdigest()
+    presented_key = presented.pop()
+    hint = _hint(presented_key)
+    digest = hashlib.sha256(presented_key.encode("utf-8", "replace")).hexdigest()
     key = policy.keys.get(digest)
     if key is None:
-        return UnknownKey("The API key is not known to this gateway's policy.")
+        return UnknownKey(f"The API key is not known to this gateway's policy{hint}.")
     return Caller(policy.tenants[key.tenant], key.id, key.models)
+
+
+def _hint(key: str) -> str:
+    """Return how *key* may have come to be unknown, as far as its form tells."""
+    # Headers that come twice arrive as one (RFC 9110, 5.2).
+    if "," in key:
+        return (
+            ". It has a comma in it, as if its header had come more than once: send one "
+            "key, once"
+        )
+    if " " in key:
+        return (
+            ". A key is one word: behind Bearer in the Authorization header, or alone in "
+            "x-api-key"
+        )
+    return ""
 
 
 def _key_in(header: tuple[str, str]) -> str | None:
