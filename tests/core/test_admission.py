@@ -22,7 +22,7 @@ from tokenweir.core.admission import (
 from tokenweir.core.dialects.base import ModelRequest, Prompt
 from tokenweir.core.hold import Amounts, Limit, Part
 from tokenweir.core.identify import Caller, Entry, entry_of
-from tokenweir.core.partition import shared_tag_of, tag_of
+from tokenweir.core.partition import shared_tag_of, tag_of, user_code
 from tokenweir.core.policy import (
     Axis,
     Model,
@@ -242,7 +242,7 @@ def test_limits_are_told_as_in_the_policy() -> None:
     [
         (("tenant",), "tenant=acme"),
         (("tenant", "key"), "tenant=acme,key=acme-ci"),
-        (("tenant", "user"), "tenant=acme,user=ann"),
+        (("tenant", "user"), f"tenant=acme,user={user_code('acme', 'ann')}"),
         (("tenant", "route", "model"), "tenant=acme,route=chat_completions,model=fast"),
         (("tenant", "provider"), "tenant=acme,provider=openai"),
     ],
@@ -264,12 +264,13 @@ def test_no_user() -> None:
 def test_user_stays_inside_the_tenant() -> None:
     """Whatever user a body names, the limit stays the tenant's own."""
     by_user = quota(partition=("tenant", "user"))
-    victims = ["victim", "tenant=open", "x,tenant=open", "{tw:001}", "\n"]
+    victims = ["victim", "tenant=open", "x,tenant=open", "{tw:001}", "\n", "-"]
     plans = [planned(caller(by_user), request(user=victim)) for victim in victims]
 
     for plan in plans:
         assert [part.tag for part in plan.parts] == [tag_of("acme")]
-        assert plan.parts[0].limits[0].partition.startswith("tenant=acme,user=")
+        code = user_code("acme", plan.subject.user)
+        assert plan.parts[0].limits[0].partition == f"tenant=acme,user={code}"
         assert plan.subject.tenant == "acme"
 
 

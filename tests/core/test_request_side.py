@@ -43,6 +43,7 @@ from tokenweir.core.events import (
 )
 from tokenweir.core.exchange import Exchange
 from tokenweir.core.hold import Amounts, Denied, Granted, Hold
+from tokenweir.core.partition import user_code
 from tokenweir.core.policy import Secret
 from tokenweir.core.rejection import (
     BodyTooLarge,
@@ -376,6 +377,18 @@ def test_users_of_one_key_alternate() -> None:
 
     assert [entry.subject.user for entry in holds] == ["ann", "bob", "ann"]
     assert len({entry.parts for entry in holds}) == 1
+
+
+def test_a_user_is_told_the_name_that_they_gave() -> None:
+    """The ledger's limits go by a hash; a refusal tells its caller their own id."""
+    exchange = reserving(chat(user="ann"))
+    partition = f"tenant=acme,user={user_code('acme', 'ann')}"
+    failure = replace(FAILURE, partition=partition)
+    exchange.handle(Refused(Denied("1", (failure,))))
+
+    rejection = side_of(exchange).rejection
+    assert isinstance(rejection, QuotaExhausted)
+    assert rejection.failures[0].partition == "tenant=acme,user=ann"
 
 
 # === the ledger's word ============================================================

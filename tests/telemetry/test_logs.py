@@ -44,7 +44,7 @@ def test_admitted_golden(sink: Sink) -> None:
         "request_id": "req-1",
         "tenant": "acme",
         "key_id": "acme-ci",
-        "user": "bab2ad031c40",
+        "user": "bab2ad031c40c31e",
         "route": "chat_completions",
         "model": "gpt-4o-mini",
         "provider": "openai",
@@ -186,7 +186,7 @@ def test_user_ids_are_hashed() -> None:
     first, second, other = [line["user"] for line in sink.lines()]
 
     assert first == second != other
-    assert len(first) == 12
+    assert len(first) == 16
 
 
 def test_user_ids_stay_out_of_partitions(sink: Sink) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tokenweir.core.dialects.base import ModelRequest
 from tokenweir.core.hold import Amounts, Limit, Part, Subject, amount_of
 from tokenweir.core.identify import KEY_HEADERS, Caller, Door, Entry
-from tokenweir.core.partition import shared_tag_of, tag_of
+from tokenweir.core.partition import shared_tag_of, tag_of, user_code
 from tokenweir.core.policy import (
     Axis,
     Model,
@@ -136,7 +136,7 @@ def _parts(
     values = {
         "tenant": subject.tenant,
         "key": subject.key_id,
-        "user": subject.user or "-",
+        "user": user_code(subject.tenant, subject.user) or "-",
         "route": subject.route,
         "model": target.model.name if target.model else "-",
         "provider": subject.provider,

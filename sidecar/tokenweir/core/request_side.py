@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from tokenweir.core import admission
 from tokenweir.core.admission import Plan
@@ -27,6 +28,7 @@ from tokenweir.core.events import (
 )
 from tokenweir.core.hold import Amounts, Granted, Hold, Subject, quotas_in
 from tokenweir.core.identify import Caller, Door, entry_of, identify
+from tokenweir.core.partition import as_told
 from tokenweir.core.policy import OnLedgerFailure, Policy
 from tokenweir.core.rejection import (
     BodyTooLarge,
@@ -41,9 +43,12 @@ from tokenweir.core.rejection import (
     QuotaFailure,
     Rejection,
     UnknownKey,
+    Unsatisfiable,
 )
 from tokenweir.core.step import State, Step
 from tokenweir.core.ticket import Ticket
+
+Whose = TypeVar("Whose", QuotaFailure, Unsatisfiable)
 
 # What a caller is told to wait when nobody knows how long the trouble lasts.
 RETRY_MS = 1_000
@@ -176,7 +181,7 @@ class RequestSide:
         amounts = Amounts(1, event.tokens, ceiling)
         never = admission.unsatisfiable(parts, amounts)
         if never is not None:
-            return self._reject(never)
+            return self._reject(self._told(never))
         return self._ask_for(amounts)
 
     def forward(self, event: Event) -> Step:
@@ -195,7 +200,8 @@ class RequestSide:
         failures = sorted(
             event.denied.failures, key=lambda failure: failure.wait_ms, reverse=True
         )
-        return self._reject(QuotaExhausted(self.subject.tenant, tuple(failures)))
+        told = tuple(self._told(failure) for failure in failures)
+        return self._reject(QuotaExhausted(self.subject.tenant, told))
 
     def do_without_ledger(self, _: Event) -> Step:
         """Refuse or admit, as the quotas say; the reserve may have been applied."""
@@ -220,6 +226,12 @@ class RequestSide:
         return State.DONE, [*self._cancel()]
 
     # === steps that several of them share ======================================
+
+    def _told(self, why: Whose) -> Whose:
+        """Return *why* as the caller is told it: by the user's id that they sent."""
+        subject = self.subject
+        partition = as_told(why.partition, subject.tenant, subject.user)
+        return replace(why, partition=partition)
 
     def _reject(self, why: Rejection) -> Step:
         self.rejection = why

@@ -13,7 +13,6 @@ Every field is described in docs/observability.md: change both together.
 from __future__ import annotations
 
 import enum
-import hashlib
 import json
 import sys
 import time
@@ -22,6 +21,7 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 from tokenweir.core.hold import Settlement, Subject
+from tokenweir.core.partition import user_code
 from tokenweir.core.plausible import IMPLAUSIBLE_REPORT
 from tokenweir.core.reason import Reason, reason_of
 from tokenweir.core.rejection import (
@@ -53,7 +53,7 @@ class Level(enum.StrEnum):
 class UserIds(enum.StrEnum):
     """What becomes of end users' ids, which may be personal data."""
 
-    HASHED = "hashed"  # twelve hex digits, different for each tenant
+    HASHED = "hashed"  # see `tokenweir.core.partition.user_code`
     PLAIN = "plain"
     OMITTED = "omitted"
 
@@ -143,9 +143,8 @@ class JsonLog:
             return ""
         if self._user_ids is UserIds.PLAIN:
             return subject.user
-        # With the tenant, so that one person's traces can't be joined across tenants.
-        text = f"{subject.tenant}\0{subject.user}"
-        return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
+        # The same as in usage records and in the ledger's keys.
+        return user_code(subject.tenant, subject.user)
 
     # === Events ================================================================
 
