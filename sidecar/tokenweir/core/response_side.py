@@ -56,6 +56,11 @@ class ResponseSide:
         self._now_ms = ticket.started_ms
 
     @property
+    def behind(self) -> bool:
+        """Whether some of what passed is yet to be read: by empty chunks, in steps."""
+        return self._reader is not None and self._reader.behind
+
+    @property
     def _facts(self) -> ResponseFacts:
         return self._reader.facts if self._reader else self._unread
 

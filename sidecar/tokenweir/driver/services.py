@@ -10,6 +10,7 @@ from typing import Protocol
 from tokenweir.core.dialects.base import Prompt
 from tokenweir.core.usage import Source
 from tokenweir.driver.background import Background
+from tokenweir.driver.turns import Turns
 from tokenweir.ledger.base import Ledger
 from tokenweir.telemetry.hooks import Events, OnExchangeEnd
 
@@ -64,6 +65,7 @@ class Services:
         now_ms: The time of day.
         responding: Responses in flight, for a drain.
         settling: Settles that the ledger has not answered yet.
+        turns: For exchanges that have much to read at once.
         admission_seconds: Envoy gets an answer within this time.
     """
 
@@ -75,4 +77,5 @@ class Services:
     now_ms: Callable[[], int]
     responding: set[Drainable] = field(default_factory=set)
     settling: set[asyncio.Task[None]] = field(default_factory=set)
+    turns: Turns = field(default_factory=Turns)
     admission_seconds: float = 1.5

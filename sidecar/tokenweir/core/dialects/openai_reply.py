@@ -15,6 +15,9 @@ from tokenweir.core.dialects.base import ResponseFacts
 from tokenweir.core.dialects.facts import add_texts, name_error, name_model
 from tokenweir.core.dialects.openai_usage import read_usage
 
+# Of each list, as many are looked at: OpenAI allows 128 choices and 128 tools.
+_MAX_ITEMS = 256
+
 
 def read_reply(reply: dict[str, Any], facts: ResponseFacts) -> None:
     """Take *reply*, a whole answer or an event's data, into *facts*."""
@@ -87,7 +90,7 @@ def _call(value: object) -> Iterator[object]:
 def _objects(value: object) -> list[dict[str, Any]]:
     if not isinstance(value, list):
         return []
-    return [item for item in value if isinstance(item, dict)]
+    return [item for item in value[:_MAX_ITEMS] if isinstance(item, dict)]
 
 
 def _is_text(value: object) -> bool:
