@@ -18,7 +18,6 @@ from tokenweir.core.policy import (
     Secret,
     Tenant,
     TimeoutClass,
-    UnknownPaths,
 )
 
 SECRET = Secret("sk-1")
@@ -68,7 +67,7 @@ def test_providers() -> None:
         path_prefix="/p",
         credential=None,
         ca_file="/c",
-        unknown_paths=UnknownPaths.OPAQUE,
+        opaque_paths=("*",),
     )
 
 

@@ -9,6 +9,8 @@ import pytest
 from tests.examples import PROVIDER_KEY, policy
 from tokenweir.core.policy import Provider, Secret, TimeoutClass, matches
 
+OWN = Provider("own", "openai", "https", "a.example", 443, "/x")
+
 
 def test_secret_does_not_show() -> None:
     """A secret is shown by none of the ways in which values get into logs."""
@@ -80,9 +82,39 @@ def test_matches(name: str, patterns: tuple[str, ...], expected: bool) -> None:
     assert matches(name, patterns) is expected
 
 
-# === what Envoy is rendered from ==================================================
+@pytest.mark.parametrize(
+    ("asked", "passes"),
+    [
+        ("POST /v1/embeddings", True),
+        ("GET /v1/embeddings", False),
+        ("POST /v1/embeddings/", False),
+        ("POST /v1/Embeddings", False),
+        ("GET /v1/files/", True),
+        ("GET /v1/files/file-1/content", True),
+        ("GET /v1/files", False),
+        ("HEAD /v1/files/f", False),
+        ("DELETE /v1/files/f", False),
+        ("GET /v1/files/..", False),
+        ("GET /v1/files/../organization/admin_api_keys", False),
+        ("GET /v1/files/./f", False),
+        ("GET /v1/files/..f", True),
+        ("GET /v1/files/%2e%2e/organization", False),
+        ("GET /v1/files/..;/organization", False),
+        ("GET /v1/files/..\\organization", False),
+        ("GET /v1/files/f\n", False),
+    ],
+)
+def test_paths_that_pass(asked: str, passes: bool) -> None:
+    """What is listed passes, and nothing that a server could read as another path."""
+    method, _, path = asked.partition(" ")
+    listed = replace(OWN, opaque_paths=("POST /v1/embeddings", "GET /v1/files/*"))
 
-OWN = Provider("own", "openai", "https", "a.example", 443, "/x")
+    assert listed.lets_pass(method, path) is passes
+    assert replace(OWN, opaque_paths=("*",)).lets_pass(method, path)
+    assert not OWN.lets_pass(method, path)
+
+
+# === what Envoy is rendered from ==================================================
 
 
 @pytest.mark.parametrize(

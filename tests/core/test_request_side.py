@@ -44,7 +44,7 @@ from tokenweir.core.events import (
 from tokenweir.core.exchange import Exchange
 from tokenweir.core.hold import Amounts, Denied, Granted, Hold
 from tokenweir.core.partition import user_code
-from tokenweir.core.policy import Secret
+from tokenweir.core.policy import Secret, Tenant
 from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
@@ -65,6 +65,11 @@ from tokenweir.core.step import State
 from tokenweir.core.usage import Source
 
 ARRIVAL = Arrival(policy(), "0-19b7a0e1c00-abc")
+OWN = replace(policy().providers["own"], opaque_paths=("*",))
+OPAQUE = replace(
+    ARRIVAL,
+    policy=replace(policy(), providers={**policy().providers, "own": OWN}),
+)
 GRANTED = Granted("1", (STATE,), (replace(FAILURE, shadow=True),))
 
 
@@ -181,8 +186,6 @@ def test_plain_body(encoding: str) -> None:
     [
         ("GET", "/v1/models", "models"),
         ("HEAD", "/v1/models", "models"),
-        ("OPTIONS", CHAT, "other"),
-        ("DELETE", "/v1/files/f", "other"),
         ("GET", "/", "other"),
     ],
 )
@@ -212,15 +215,91 @@ def test_bodiless_method_with_a_body() -> None:
     assert rejection_of(exchange, RequestBody(b"x")) == PathNotMetered("/v1/models")
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b"no JSON"])
-def test_token_free(body: bytes) -> None:
-    """Counting tokens costs none, and its body is the provider's to judge."""
-    exchange = begun(head("POST", f"{MESSAGES}/count_tokens"))
-    [command] = exchange.handle(RequestBody(body), NOW_MS)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "DELETE"])
+@pytest.mark.parametrize("body", [None, b"", b"x"])
+def test_bodiless_on_other_paths(method: str, body: bytes | None) -> None:
+    """The credential goes along, so what apps need not read is refused."""
+    exchange = Exchange(ARRIVAL)
+    last: Event = head(method, "/v1/files/f", ended=body is None)
+    if body is not None:
+        exchange.handle(last, NOW_MS)
+        last = RequestBody(body)
+
+    assert rejection_of(exchange, last) == PathNotMetered("/v1/files/f")
+
+
+def test_bodiless_on_other_paths_that_may_pass() -> None:
+    """Where a provider lets it pass, it is held against requests and slots."""
+    exchange = Exchange(OPAQUE)
+    [command] = exchange.handle(head("DELETE", "/v1/files/f", ended=True), NOW_MS)
+
+    assert command == Reserve(hold_of(exchange))
+    assert hold_of(exchange).subject.route == "other"
+    with_body = begun(head("DELETE", "/v1/files/f"), OPAQUE)
+    assert rejection_of(with_body, RequestBody(b"x")) == PathNotMetered("/v1/files/f")
+
+
+# === counting =====================================================================
+
+COUNT_TOKENS = f"{MESSAGES}/count_tokens"
+
+
+def test_token_free() -> None:
+    """Counting tokens costs none; who is asked, and by which name, is the model's."""
+    exchange = begun(head("POST", COUNT_TOKENS))
+    [command] = exchange.handle(RequestBody(messages("claude")), NOW_MS)
 
     assert command == Reserve(hold_of(exchange))
     assert hold_of(exchange).amounts == Amounts(1, 0, 0)
     assert hold_of(exchange).subject.route == "count_tokens"
+    assert hold_of(exchange).subject.model == "claude"
+    assert side_of(exchange).quotas == ("acme.requests_per_minute", "acme.concurrency")
+    answer = forwarded(exchange)
+    assert answer.body is not None
+    assert json.loads(answer.body)["model"] == "claude-haiku-4-5"
+    assert answer.ticket.dialect == ""
+    assert not answer.strip_usage
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", Malformed),
+        (b"no JSON", Malformed),
+        (b"{}", Malformed),
+        (messages("gpt-4o-mini"), Malformed),  # of a provider that can't count
+        (messages("claude-9"), ModelNotAllowed),
+    ],
+)
+def test_token_free_for_whom(body: bytes, why: type[Rejection]) -> None:
+    """A model that could not be called can't be counted for either."""
+    exchange = begun(head("POST", COUNT_TOKENS))
+
+    assert isinstance(rejection_of(exchange, RequestBody(body)), why)
+    assert side_of(exchange).hold is None
+
+
+def test_token_free_without_a_body() -> None:
+    """Neither no body nor one that can't be read names a model."""
+    encoded = head("POST", COUNT_TOKENS, headers=(("content-encoding", "gzip"),))
+    empty = head("POST", COUNT_TOKENS, ended=True)
+
+    assert isinstance(rejection_of(Exchange(ARRIVAL), empty), Malformed)
+    assert isinstance(rejection_of(Exchange(ARRIVAL), encoded), EncodingNotMetered)
+
+
+def test_token_free_for_a_key() -> None:
+    """A tenant's own list of models holds for counting as well."""
+    first = policy()
+    tenants = {**first.tenants, "acme": Tenant("acme", models=("gpt-*",))}
+    arrival = replace(ARRIVAL, policy=replace(first, tenants=tenants))
+    exchange = begun(head("POST", COUNT_TOKENS), arrival)
+
+    found = rejection_of(exchange, RequestBody(messages("claude")))
+    assert found == ModelNotAllowed("claude")
+
+
+# === paths that nobody reads ======================================================
 
 
 @pytest.mark.parametrize("ended", [True, False])
@@ -259,8 +338,7 @@ def test_a_provider_that_envoy_knows() -> None:
 
 def test_opaque_path() -> None:
     """Where the provider lets unknown paths pass, their bodies are not waited for."""
-    opaque = replace(policy(), default_providers={"openai": "own"})
-    exchange = Exchange(replace(ARRIVAL, policy=opaque))
+    exchange = Exchange(OPAQUE)
     [command] = exchange.handle(head("POST", "/v1/audio/speech"), NOW_MS)
 
     assert command == Reserve(hold_of(exchange))
@@ -384,7 +462,7 @@ def test_a_user_is_told_the_name_that_they_gave() -> None:
     exchange = reserving(chat(user="ann"))
     partition = f"tenant=acme,user={user_code('acme', 'ann')}"
     failure = replace(FAILURE, partition=partition)
-    exchange.handle(Refused(Denied("1", (failure,))))
+    exchange.handle(Refused(Denied("1", (failure,))), NOW_MS)
 
     rejection = side_of(exchange).rejection
     assert isinstance(rejection, QuotaExhausted)

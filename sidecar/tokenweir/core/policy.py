@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -28,13 +29,6 @@ class OnLedgerFailure(enum.StrEnum):
 
     CLOSED = "closed"  # refuse with 503
     OPEN = "open"  # admit, flag, settle later
-
-
-class UnknownPaths(enum.StrEnum):
-    """What becomes of a request with a body whose path no dialect knows."""
-
-    REFUSE = "refuse"
-    OPAQUE = "opaque"  # metered by requests and concurrency only
 
 
 class Secret:
@@ -59,6 +53,10 @@ class Secret:
         return hash(self._value)
 
 
+# Of `Provider.opaque_paths`: everything.
+EVERY_PATH = "*"
+# What servers agree on how to read. Envoy has normalised the path by then.
+_PLAIN_PATH = re.compile(r"(/(?!\.{1,2}(/|$))[A-Za-z0-9._~:@+,=-]*)+")
 # Ten hex digits: a chance in a million that one of a thousand changes goes unseen.
 _DIGEST_CHARS = 10
 
@@ -97,7 +95,8 @@ class Provider:
         path_prefix: Put before the app's path, ``""`` or ``"/anthropic"``.
         credential: Sent instead of the app's key; None: the app's headers pass.
         ca_file: Bundle that the certificate is checked against; None: the system's.
-        unknown_paths: What becomes of paths that the dialect does not know.
+        opaque_paths: What else may pass, unread: a method and a path, such as
+            ``"POST /v1/embeddings"`` or ``"GET /v1/files/*"``, or `EVERY_PATH`.
     """
 
     name: str
@@ -108,13 +107,20 @@ class Provider:
     path_prefix: str = ""
     credential: Secret | None = None
     ca_file: str | None = None
-    unknown_paths: UnknownPaths = UnknownPaths.REFUSE
+    opaque_paths: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
         """Ten hex digits that stand for all that Envoy was told of this provider."""
         where = (self.scheme, self.host, self.port, self.path_prefix, self.ca_file)
         return _digest(self.name, *where)
+
+    def lets_pass(self, method: str, path: str) -> bool:
+        """Tell if it takes requests to *path* (no query) that no dialect reads."""
+        if EVERY_PATH in self.opaque_paths:
+            return True
+        plain = _PLAIN_PATH.fullmatch(path) is not None
+        return plain and matches(f"{method} {path}", self.opaque_paths)
 
     @property
     def cluster(self) -> str:

@@ -50,6 +50,8 @@ from tokenweir.core.ticket import Ticket
 
 Whose = TypeVar("Whose", QuotaFailure, Unsatisfiable)
 
+# The doors behind which a body is read: it names a model.
+_READ = frozenset({Door.METERED, Door.TOKEN_FREE})
 # What a caller is told to wait when nobody knows how long the trouble lasts.
 RETRY_MS = 1_000
 # The client may choose the request's id; it is kept with the hold and the record.
@@ -137,38 +139,27 @@ class RequestSide:
         if isinstance(caller, UnknownKey):
             return self._reject(caller)
         self._caller = caller
-        if self._entry.door is Door.METERED:
+        if self._entry.door in _READ:
             return self._expect_body()
         if self.head.ended or self._entry.door in (Door.UNKNOWN, Door.LOOKALIKE):
             return self._admit_unread()
         return State.AWAITING_BODY, [AwaitBody()]
 
     def read_body(self, event: Event) -> Step:
-        """Read the body by the door's dialect; at other doors only look at its size."""
+        """Read the body by the door's dialect; at other doors there may be none."""
         assert isinstance(event, RequestBody)
         if len(event.body) > self._policy.body_limit_bytes:
             return self._reject(BodyTooLarge(self._policy.body_limit_bytes))
-        if self._entry.door is Door.BODILESS and event.body:
-            return self._reject(PathNotMetered(self._entry.path))
-        if self._entry.door is not Door.METERED:
+        if self._entry.door not in _READ:
+            if event.body:
+                return self._reject(PathNotMetered(self._entry.path))
             return self._admit_unread()
         try:
             request = self._entry.errors.parse_request(event.body)
         except MalformedRequestError as error:
             return self._reject(Malformed(error.message, error.param))
         self._request, self._body = request, event.body
-        assert self._caller is not None
-        plan = admission.plan_metered(self._policy, self._caller, self._entry, request)
-        why = self._take(plan)
-        if why is not None:
-            return self._reject(why)
-        assert self._plan is not None
-        model = self._plan.target.model
-        assert model is not None
-        counting = model.upstream_model or request.model
-        return State.ESTIMATING, [
-            CountPrompt(request.prompt, counting, model.tokenizer)
-        ]
+        return self._admit_read(request)
 
     def reserve(self, event: Event) -> Step:
         """Ask for the worst case, now that the input is known."""
@@ -253,6 +244,22 @@ class RequestSide:
             return self._reject(why)
         return self._ask_for(Amounts(1, 0, 0))
 
+    def _admit_read(self, request: ModelRequest) -> Step:
+        assert self._caller is not None
+        plan = admission.plan_metered(self._policy, self._caller, self._entry, request)
+        why = self._take(plan)
+        if why is not None:
+            return self._reject(why)
+        if self._entry.door is Door.TOKEN_FREE:
+            return self._ask_for(Amounts(1, 0, 0))
+        assert self._plan is not None
+        model = self._plan.target.model
+        assert model is not None
+        counting = model.upstream_model or request.model
+        return State.ESTIMATING, [
+            CountPrompt(request.prompt, counting, model.tokenizer)
+        ]
+
     def _take(self, plan: Plan | Rejection) -> Rejection | None:
         """Go by *plan* from now on, or return why that can't be."""
         if not isinstance(plan, Plan):
@@ -304,8 +311,8 @@ class RequestSide:
             flags=flags,
         )
         request, model = self._request, self._plan.target.model
-        if request is None or model is None:
-            return ticket
+        if request is None or model is None or self._entry.door is Door.TOKEN_FREE:
+            return ticket  # nobody reads the answer
         cap = request.output_cap
         return replace(
             ticket,

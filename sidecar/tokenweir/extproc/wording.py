@@ -171,9 +171,9 @@ def path_not_metered(path: str) -> str:
             "OpenAI's SDKs ends in /v1, that of Anthropic's without it."
         )
     return (
-        f'Requests to "{shown}" can\'t be metered by this gateway and are refused. '
-        "Check the path; or have the provider's unknown_paths set to opaque, which "
-        "limits such requests by number only."
+        f'Requests like this one to "{shown}" can\'t be metered by this gateway and '
+        "are refused. Check method and path; or have them listed in the provider's "
+        "unknown_paths, which limits such requests by number only."
     )
 
 
