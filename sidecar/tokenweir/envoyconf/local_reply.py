@@ -49,7 +49,7 @@ class LocalReply:
         message: For people.
         retryable: The same request can succeed later.
         retry_after_s: Whole seconds, or None if no wait is known.
-        keeps_status: Envoy's own status is the more exact one, *status* an example.
+        others: Further statuses: Envoy's own is the more exact one, and is kept.
     """
 
     refusal: Reason
@@ -60,7 +60,7 @@ class LocalReply:
     message: str
     retryable: bool = True
     retry_after_s: int | None = None
-    keeps_status: bool = False
+    others: tuple[int, ...] = ()
 
 
 _DETAILS: Final = "response.code_details"
@@ -149,7 +149,7 @@ REPLIES: Final = (
             f" || ({_DETAILS} == 'stream_idle_timeout' && response.code == 408)"
         ),
         status=400,
-        keeps_status=True,
+        others=(403, 404, 408, 431, 501),
         openai_type="invalid_request_error",
         anthropic_type="invalid_request_error",
         message="This gateway can't read the request.",
@@ -212,7 +212,7 @@ def _mapper(reply: LocalReply, when: str, body: str) -> ResponseMapper:
                 typed_config=Any.pack(ExpressionFilter(expression=when)),
             )
         ),
-        status_code=None if reply.keeps_status else reply.status,
+        status_code=None if reply.others else reply.status,
         body_format_override=SubstitutionFormatString(
             # A per cent sign would begin a command of Envoy's formatter.
             text_format_source=DataSource(inline_string=body.replace("%", "%%")),
