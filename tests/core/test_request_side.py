@@ -717,6 +717,26 @@ def test_body_limit_is_exact(spare: int) -> None:
     assert side_of(exchange).rejection == expected
 
 
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+@pytest.mark.parametrize("body", [chat(), messages(), b"{", b"", b"x" * 2_000])
+def test_reading_ahead_changes_nothing(path: str, body: bytes) -> None:
+    """What was read ahead is answered as what was not, refusals too."""
+    arrival = replace(ARRIVAL, policy=replace(policy(), body_limit_bytes=1_000))
+    exchange, ahead = (begun(head(path=path), arrival) for _ in range(2))
+    event = side_of(ahead).read_ahead(RequestBody(body))
+
+    assert (event.read is None) is (len(body) > 1_000)
+    assert ahead.handle(event, NOW_MS) == exchange.handle(RequestBody(body), NOW_MS)
+    assert side_of(ahead).rejection == side_of(exchange).rejection
+
+
+def test_reading_ahead_where_nobody_reads() -> None:
+    """A body that no dialect reads is not read ahead either."""
+    exchange = begun(head(path="/v1/models"))
+
+    assert side_of(exchange).read_ahead(RequestBody(b"{}")) == RequestBody(b"{}")
+
+
 def test_request_id_is_bounded() -> None:
     """A client that chooses a long id does not fill the ledger with it."""
     exchange = begun(head(headers=(("x-request-id", "r" * 10_000),)))

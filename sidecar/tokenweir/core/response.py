@@ -88,8 +88,8 @@ class ResponseReader:
         self._ended = True
         self._catch_up()
         if self._body is None and self._head:
-            for _ in self._begin():
-                pass
+            self._steps = self._begin()
+            self._catch_up()
         if self._body is not None:
             self._body.end()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -53,6 +54,11 @@ class Drainable(Protocol):
         """Settle what passed so far."""
 
 
+def _one_thread() -> Executor:
+    # More of them would only share one interpreter.
+    return ThreadPoolExecutor(1, "bodies")
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """
@@ -66,6 +72,7 @@ class Services:
         responding: Responses in flight, for a drain.
         settling: Settles that the ledger has not answered yet.
         turns: For exchanges that have much to read at once.
+        bodies: Reads large request bodies, off the loop.
         admission_seconds: Envoy gets an answer within this time.
     """
 
@@ -78,4 +85,5 @@ class Services:
     responding: set[Drainable] = field(default_factory=set)
     settling: set[asyncio.Task[None]] = field(default_factory=set)
     turns: Turns = field(default_factory=Turns)
+    bodies: Executor = field(default_factory=_one_thread)
     admission_seconds: float = 1.5
