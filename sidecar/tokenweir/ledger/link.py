@@ -29,8 +29,10 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
+    AskError,
     ClusterDownError,
     MasterDownError,
+    NoPermissionError,
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
@@ -57,11 +59,14 @@ MAX_CONNECTIONS = 32
 # How many commands go out together, so that no reply has to be kept waiting long.
 BATCH = 128
 
-# What a server says that is in no state to answer. Anything else is our mistake, or
-# that of whoever wrote its access rights, and somebody has to look at it.
+# What a server says that is in no state to answer, or that does not answer us: one node
+# of a cluster (a MovedError is an AskError), or one with other ideas of our rights.
+# Anything else is our mistake, and a fault.
 _UNAVAILABLE = (
+    AskError,
     ClusterDownError,
     MasterDownError,
+    NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
     TryAgainError,
@@ -73,6 +78,7 @@ _UNAVAILABLE_WORDS = (
     "LOADING",
     "MASTERDOWN",
     "MISCONF",
+    "NOPERM",
     "NOREPLICAS",
     "OOM",
     "READONLY",
@@ -150,14 +156,17 @@ class Link:
         self, script: Script, keys: Sequence[str], arguments: Command
     ) -> list[Any]:
         """Run *script* once for each of *keys*, patiently. Raises like `run`."""
-        load: list[Command] = [("SCRIPT", "LOAD", script.source)]
-        calls: list[Command] = [
-            ("EVALSHA", script.sha, 1, key, *arguments) for key in keys
-        ]
+        load: Command = ("SCRIPT", "LOAD", script.source)
+        commands: list[Command] = []
+        for number, key in enumerate(keys):
+            if number % (BATCH - 1) == 0:  # it may be flushed between two batches
+                commands.append(load)
+            commands.append(("EVALSHA", script.sha, 1, key, *arguments))
         replies = await self._timed(
-            script.name, lambda: self._pipelined(load + calls), PATIENT_SECONDS
+            script.name, lambda: self._pipelined(commands), PATIENT_SECONDS
         )
-        return list(replies[1:])
+        answered = zip(commands, replies, strict=True)
+        return [reply for command, reply in answered if command is not load]
 
     async def read(self, commands: Sequence[Command]) -> list[Any]:
         """Return what *commands* answer, patiently. Raises like `run`."""
@@ -185,8 +194,9 @@ class Link:
             async with asyncio.timeout(deadline_seconds), self._free:
                 reply = await attempt()
             reason = ""
-        except (RedisError, OSError, TimeoutError) as error:
-            reason = type(error).__name__
+        # redis-py raises ValueError on errors that it can't take apart.
+        except (RedisError, OSError, TimeoutError, ValueError) as error:
+            reason = _reason(error)
             raise self._unavailable(error) from error
         finally:
             seconds = time.perf_counter() - started
@@ -232,7 +242,8 @@ class Link:
             return await self._execute("EVAL", script.source, 1, *packed)
 
     def _unavailable(self, error: Exception) -> LedgerUnavailableError:
-        if isinstance(error, ResponseError) and not _is_state(error):
+        is_answer = isinstance(error, ResponseError | ValueError)
+        if is_answer and not _is_state(error):
             self._events.fault("ledger", error)
         return LedgerUnavailableError(f"no answer: {type(error).__name__}")
 
@@ -243,7 +254,15 @@ class Link:
             call.exception()
 
 
-def _is_state(error: ResponseError) -> bool:
+def _reason(error: Exception) -> str:
+    """Return what to call *error*: its type, or the word that the server has for it."""
+    if type(error) is ResponseError:
+        text = str(error)
+        return next((w for w in _UNAVAILABLE_WORDS if w in text), "ResponseError")
+    return type(error).__name__
+
+
+def _is_state(error: Exception) -> bool:
     """Tell if *error* says in which state the server is, and not what we did wrong."""
     return isinstance(error, _UNAVAILABLE) or any(
         word in str(error) for word in _UNAVAILABLE_WORDS
