@@ -25,7 +25,6 @@ from tokenweir.admin.server import AdminServer
 from tokenweir.config.load import load_policy
 from tokenweir.config.watch import PolicyWatcher
 from tokenweir.core.errors import PolicyError
-from tokenweir.core.hold import Hold
 from tokenweir.core.policy import Model, Policy
 from tokenweir.core.request_side import Arrival
 from tokenweir.driver.background import Background
@@ -156,7 +155,7 @@ class Processor:
             self._readiness,
         )
         self._background = Background(self._hooks)
-        self._handoff = Handoff(self._cancel_unclaimed)
+        self._handoff = Handoff(self._ledger, self._hooks, self._background)
         self._services = Services(
             ledger=self._ledger,
             counter=self._counter,
@@ -234,9 +233,6 @@ class Processor:
             draining=self._readiness.draining,
             rendered=self._rendering.hear(rendered),
         )
-
-    def _cancel_unclaimed(self, hold: Hold) -> None:
-        self._background.spawn(self._ledger.cancel(hold, unclaimed_only=True))
 
     def _in_flight(self) -> int:
         return len(self._services.responding) + self._handoff.size

@@ -307,8 +307,8 @@ def test_a_claimed_hold_is_not_cancelled_for_want_of_a_claim(ledger: Ledger) -> 
     ledger.reserve(hold(1, TPM))
     ledger.reserve(hold(2, tokens(150, quota="other")))
     ledger.extend(hold(1, TPM))
-    ledger.cancel(hold(1), unclaimed_only=True)
-    ledger.cancel(hold(2), unclaimed_only=True)
+    assert ledger.cancel(hold(1), unclaimed_only=True) is State.CLAIMED
+    assert ledger.cancel(hold(2), unclaimed_only=True) is State.HELD
 
     assert (
         ledger.reserved(),

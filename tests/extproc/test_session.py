@@ -30,6 +30,7 @@ from tokenweir.core.request_side import Arrival
 from tokenweir.core.ticket import Ticket
 from tokenweir.core.usage import TokenUsage
 from tokenweir.extproc.session import ADMISSION, RESPONSE, Session, Sessions
+from tokenweir.telemetry.hooks import ExchangeDetails
 
 OPENAI_CLUSTER = policy().providers["openai"].cluster.encode()
 
@@ -340,10 +341,24 @@ async def test_attributes(sessions: Sessions, kit: Kit) -> None:
 
 async def test_claim(sessions: Sessions, kit: Kit) -> None:
     """A response session claims the hold of its ticket at once."""
-    kit.handoff.offer(ticket().hold)
+    of = ticket()
+    details = ExchangeDetails(of.hold.subject, "POST", of.hold.id, None, None)
+    kit.handoff.offer(of.hold, details)
     session = begun(sessions)
 
     assert kit.handoff.size == 0
+    assert kit.ledger.count("extend") == 0
+    session.closed()
+    await kit.quiet()
+
+
+async def test_claim_from_another_process(sessions: Sessions, kit: Kit) -> None:
+    """Where another process waits for the claim, the ledger has it at once."""
+    session = begun(sessions)
+    await kit.quiet()
+
+    assert kit.ledger.count("extend") == 1
+    assert not await kit.ledger.cancel(ticket().hold, unclaimed_only=True)
     session.closed()
     await kit.quiet()
 

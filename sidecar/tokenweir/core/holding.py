@@ -71,6 +71,7 @@ class State(enum.StrEnum):
     SETTLED = "settled"
     LOST = "lost"
     CANCELLED = "cancelled"
+    CLAIMED = "claimed"  # only told, never kept: held, and extended at least once
 
 
 @dataclass(frozen=True, slots=True)

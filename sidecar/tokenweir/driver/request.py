@@ -161,7 +161,7 @@ class RequestDriver:
         if isinstance(answer, Reject):
             self._services.on_exchange_end(self._details(answer.why))
         elif isinstance(answer, Forward):
-            self._handoff.offer(answer.ticket.hold)
+            self._handoff.offer(answer.ticket.hold, self._details(None))
             ticket = replace(
                 answer.ticket,
                 governor_ms=self._governor_seconds * 1000,

@@ -205,8 +205,8 @@ class ResponseSession:
         if ticket is None:
             self._finished = True
         else:
-            self._handoff.claim(ticket.hold.id)
-            self._driver = ResponseDriver(ticket, self._services)
+            made_here = self._handoff.claim(ticket.hold.id)
+            self._driver = ResponseDriver(ticket, self._services, made_here=made_here)
         return encode(Mutation(incoming.phase))
 
     def _ticket_in(self, incoming: Incoming) -> Ticket | None:

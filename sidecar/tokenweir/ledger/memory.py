@@ -70,10 +70,11 @@ class MemoryStore:
         """See `tokenweir.ledger.store.TagStore.settle`."""
         self._tag(tag).settle(share, account, self._now_ms())
 
-    async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> None:
+    async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> bool:
         """See `tokenweir.ledger.store.TagStore.cancel`."""
         now_ms = self._now_ms()
-        self._tag(tag).cancel(hold_id, now_ms, unclaimed_only=unclaimed_only)
+        was = self._tag(tag).cancel(hold_id, now_ms, unclaimed_only=unclaimed_only)
+        return was not in (State.CLAIMED, State.SETTLED)
 
     async def lead(
         self,

@@ -104,9 +104,10 @@ class RedisStore:
         arguments = [*wire.account_arguments(account), *wire.share_arguments(share)]
         await self._move(scripts.SETTLE, tag, arguments)
 
-    async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> None:
+    async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> bool:
         """See `tokenweir.ledger.store.TagStore.cancel`."""
-        await self._move(scripts.CANCEL, tag, [hold_id, int(unclaimed_only)])
+        was = await self._move(scripts.CANCEL, tag, [hold_id, int(unclaimed_only)])
+        return was not in (State.CLAIMED.encode(), State.SETTLED.encode())
 
     async def lead(self, owner: str, lease_ms: int) -> bool:
         """See `tokenweir.ledger.store.Sweepable.lead`."""
@@ -153,11 +154,13 @@ class RedisStore:
         """See `tokenweir.ledger.store.TagStore.close`."""
         await self._link.close()
 
-    async def _move(self, script: Script, tag: str, arguments: Command) -> None:
-        """Run what answers in which state the hold was."""
+    async def _move(self, script: Script, tag: str, arguments: Command) -> bytes:
+        """Run what answers in which state the hold was, and return that."""
         reply = await self._run(script, tag, arguments)
-        if reply not in _KNOWN_STATES:
-            raise self._nonsense(ValueError("no state of a hold"))
+        for state in _KNOWN_STATES:
+            if reply == state:
+                return state
+        raise self._nonsense(ValueError("no state of a hold"))
 
     def _nonsense(self, error: Exception) -> LedgerUnavailableError:
         # Whoever said that is not our script. It may have run all the same.

@@ -67,11 +67,20 @@ class SpooledLedger:
         """See `tokenweir.ledger.base.Ledger.settle`; it never raises."""
         await self._deliver(lambda: self._ledger.settle(hold, settlement))
 
-    async def cancel(self, hold: Hold, *, unclaimed_only: bool = False) -> None:
-        """See `tokenweir.ledger.base.Ledger.cancel`; it never raises."""
-        await self._deliver(
-            lambda: self._ledger.cancel(hold, unclaimed_only=unclaimed_only)
-        )
+    async def cancel(self, hold: Hold, *, unclaimed_only: bool = False) -> bool:
+        """
+        See `tokenweir.ledger.base.Ledger.cancel`; it never raises.
+
+        False also if nobody knows yet, since the cancel waits for the ledger.
+        """
+        was_nobodys = False
+
+        async def call() -> None:
+            nonlocal was_nobodys
+            was_nobodys = await self._ledger.cancel(hold, unclaimed_only=unclaimed_only)
+
+        await self._deliver(call)
+        return was_nobodys
 
     async def epoch(self) -> str:
         """See `tokenweir.ledger.base.Ledger.epoch`."""

@@ -53,8 +53,8 @@ class TagStore(Protocol):
     async def settle(self, tag: str, share: Share, account: Account) -> None:
         """Replace a hold by what was used, and write the record."""
 
-    async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> None:
-        """Give a whole hold back."""
+    async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> bool:
+        """Give a whole hold back; return False if somebody has claimed or settled it."""
 
     async def ping(self) -> None:
         """Ask for an answer."""
