@@ -6,7 +6,7 @@ import pytest
 
 from tests.telemetry.exchanges import ADMITTED, REFUSED, SETTLEMENT, SUBJECT
 from tests.telemetry.log_sink import Sink
-from tokenweir.core.hold import Outcome
+from tokenweir.core.hold import Outcome, Subject
 from tokenweir.core.policy import Axis
 from tokenweir.core.rejection import (
     EncodingNotMetered,
@@ -21,7 +21,9 @@ from tokenweir.core.rejection import (
     Unsatisfiable,
 )
 from tokenweir.core.usage import Source, TokenUsage
+from tokenweir.telemetry.hooks import ExchangeDetails
 from tokenweir.telemetry.logs import JsonLog, Level, UserIds
+from tokenweir.telemetry.throttle import MOST_LINES, WINDOW_S
 
 
 @pytest.fixture
@@ -172,6 +174,42 @@ def test_flags_and_shadow(sink: Sink) -> None:
         "total_output_tokens": 0,
         "total_tokens": 0,
     }
+
+
+# === floods =======================================================================
+
+
+def test_strangers_do_not_flood_the_log(sink: Sink) -> None:
+    """Calls with unknown keys share a few lines in ten seconds; no other line suffers."""
+    subject = Subject("", "", "", "chat_completions", "", "")
+    stranger = ExchangeDetails(subject, "POST", "", UnknownKey("no"), None)
+    for _ in range(1_000):
+        sink.log(stranger)
+    sink.log(ADMITTED)
+    sink.clock.now_s += WINDOW_S
+    sink.log(stranger)
+    sink.log(stranger)
+    lines = sink.lines()
+
+    assert len(lines) == MOST_LINES + 3
+    assert [line.get("left_out") for line in lines if "reason" in line] == (
+        [None] * MOST_LINES + [1_000 - MOST_LINES, None]
+    )
+
+
+def test_faults_do_not_flood_the_log(sink: Sink) -> None:
+    """What breaks at each call is told a few times in ten seconds; all kinds are."""
+    for _ in range(100):
+        sink.log.fault("request", ValueError())
+        sink.log.fault("response", ValueError())
+        sink.log.fault("request", KeyError())
+    sink.clock.now_s += WINDOW_S
+    sink.log.fault("request", KeyError())
+    lines = sink.lines()
+
+    assert len(lines) == 3 * MOST_LINES + 1
+    assert lines[-1]["left_out"] == 100 - MOST_LINES
+    assert "left_out" not in lines[0]
 
 
 # === end users ====================================================================

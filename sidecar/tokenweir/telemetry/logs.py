@@ -34,7 +34,8 @@ from tokenweir.core.usage import TokenUsage
 from tokenweir.telemetry.decision import decision_of
 from tokenweir.telemetry.hooks import ExchangeDetails
 from tokenweir.telemetry.lines import LineWriter
-from tokenweir.telemetry.places import error_facts
+from tokenweir.telemetry.places import error_facts, type_name
+from tokenweir.telemetry.throttle import Throttle
 
 MAX_TEXT = 256  # of a value that a client chose, such as a model's name
 MAX_LISTED = 20
@@ -86,6 +87,7 @@ class JsonLog:
     ) -> None:
         self._user_ids = user_ids
         self._clock = clock
+        self._throttle = Throttle(clock)
         self._lines = LineWriter(stream or sys.stdout, self._gap, on_dropped)
         self._ledger_failures = 0
         self._ledger_line_due = 0.0
@@ -114,7 +116,11 @@ class JsonLog:
         level = Level.INFO
         if details.rejection is not None:
             fields |= _refusal(details.rejection)
-            level = LEVEL_OF_REASON.get(reason_of(details.rejection), Level.INFO)
+            reason = reason_of(details.rejection)
+            level = LEVEL_OF_REASON.get(reason, Level.INFO)
+            if reason is Reason.UNKNOWN_KEY:
+                # Anybody can cause as many of these as they like.
+                fields["left_out"] = self._throttle.admit(reason)
         if details.settlement is not None:
             fields |= _settlement(details.settlement)
             if IMPLAUSIBLE_REPORT in details.settlement.flags:
@@ -123,7 +129,7 @@ class JsonLog:
         fields["ledger_ms"] = round(details.ledger_ms, 3)
         if details.shadowed:
             fields["shadowed"] = _quotas(details.shadowed)
-        self.event("exchange", level, **fields)
+        self._bounded_event("exchange", level, fields)
 
     def _subject(self, subject: Subject) -> Mapping[str, object]:
         fields = {
@@ -208,7 +214,20 @@ class JsonLog:
 
     def fault(self, where: str, error: BaseException) -> None:
         """Tell what broke and where; not what it said."""
-        self.event("fault", Level.ERROR, where=where, **error_facts(error))
+        left_out = self._throttle.admit(f"{where} {type_name(error)}")
+        fields = {"where": where, "left_out": left_out, **error_facts(error)}
+        self._bounded_event("fault", Level.ERROR, fields)
+
+    def _bounded_event(
+        self, name: str, level: Level, fields: Mapping[str, object]
+    ) -> None:
+        """Write a line unless it is left out; it tells of those before it, if any."""
+        told = dict(fields)
+        left_out = told.pop("left_out", 0)
+        if left_out:
+            told["left_out"] = left_out
+        if left_out is not None:
+            self.event(name, level, **told)
 
     # === the rest ==============================================================
 
