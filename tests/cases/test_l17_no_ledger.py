@@ -320,6 +320,7 @@ async def test_l17_both_apis_say_it_in_their_own_words(scene: Scene, api: Api) -
 async def test_l17_a_processor_that_never_saw_its_ledger() -> None:
     """
     A processor starts without a ledger, refuses as told, and uses it once it is there.
+    That this one would drop levels when its memory is full is told.
 
     Significant-Gravitas/AutoGPT#12990
     """
@@ -330,9 +331,13 @@ async def test_l17_a_processor_that_never_saw_its_ledger() -> None:
         await asyncio.to_thread(opened.pod.processors[0].restart)
         await begin_without(opened)
         count = await as_the_policy_says(opened)
+        server.command += ["--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru"]
         await asyncio.to_thread(server.restart)
 
         await as_if_nothing_had_been(opened, count)
+        [processor] = opened.pod.processors
+        await until(lambda: processor.count("ledger_evicts"))
+        assert processor.metric("tokenweir_ledger_evicts") == 1
 
 
 async def begin_without(scene: Scene) -> None:

@@ -71,6 +71,13 @@ class Load:
                 await asyncio.sleep(0.05)
 
 
+async def ready(pod: Pod) -> dict[str, Any]:
+    """Return what a processor tells of its readiness."""
+    text = await asyncio.to_thread(pod.processors[0].admin, "/readyz")
+    told: dict[str, Any] = json.loads(text)
+    return told
+
+
 async def test_twenty_seconds_without_a_ledger() -> None:
     """
     Every client is answered within its deadline, as its tenant's policy says, and
@@ -91,6 +98,7 @@ async def test_twenty_seconds_without_a_ledger() -> None:
             await asyncio.sleep(2)
             pod.server.pause()
             await asyncio.sleep(OUTAGE_SECONDS)
+            silent = await ready(pod)
             pod.server.resume()
             await asyncio.sleep(3)
             over.set()
@@ -98,6 +106,10 @@ async def test_twenty_seconds_without_a_ledger() -> None:
             await pod.settled()
             await asyncio.sleep(1)
 
+            # One of the tenants is served without it: then a pod stays in service.
+            assert silent["ready"] is True
+            assert silent["checks"]["ledger"].startswith("no answer for ")
+            assert (await ready(pod))["checks"]["ledger"] == "ok"
             for load in [*loads[KEY], *loads[OTHER_KEY]]:
                 assert load.slowest_seconds < DEADLINE_SECONDS
             closed = sum((load.statuses for load in loads[KEY]), Counter())
