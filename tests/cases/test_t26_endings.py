@@ -137,6 +137,60 @@ async def test_t26_broken_off_behind_the_report(
 
 
 @both_apis
+@pytest.mark.parametrize("end", [End.CLOSE, End.RESET], ids=lambda end: str(end.name))
+async def test_t26_broken_off_at_once(stage: Stage, api: Api, end: End) -> None:
+    """
+    Envoy waits for the processor before it passes a head on. Should the connection break
+    meanwhile it drops what it has of the answer, and says so in one piece: then nothing
+    passed, and the input is owed. Else it passes, and is charged as it is.
+
+    alexazhou/gt_ai_gateway#25
+    """
+    pieces = story(api)
+    owed_input, _ = await stage.owed(api, [])
+
+    answer, settled = await stage.ask(
+        api, [STREAM_HEAD, *map(chunk, pieces), end], api.request()
+    )
+
+    if answer.status == 503:
+        assert answer.headers["x-tokenweir-refusal"] == "upstream_unavailable"
+        assert answer.whole
+        assert settled.sides == (owed_input, 0)
+        assert settled.outcome in ("cut", "upstream_failed")
+        return
+    assert answer.status == 200
+    assert b"".join(pieces).startswith(answer.body)
+    if settled.source == "reported":
+        assert settled.usage == TOLD.usage
+    else:  # it broke before all of it was here
+        assert settled.usage.total_input_tokens in (owed_input, TOLD.input)
+        assert settled.outcome == "cut"
+
+
+@both_apis
+async def test_t26_whole_before_the_reset(stage: Stage, api: Api) -> None:
+    """
+    A reset right behind the last byte of a framed answer takes nothing from it.
+
+    alexazhou/gt_ai_gateway#25
+    """
+    pieces = story(api)
+    body = api.reply("".join(WORDS))
+
+    answer, settled = await stage.ask(
+        api, [*event_stream(pieces), End.RESET], api.request()
+    )
+    replied, of_reply = await stage.ask(
+        api, [reply(body), End.RESET], api.request(stream=False)
+    )
+
+    assert (answer.whole, answer.body) == (True, b"".join(pieces))
+    assert (replied.whole, replied.body) == (True, body)
+    assert settled.usage == of_reply.usage == TOLD.usage
+
+
+@both_apis
 async def test_t26_trailers(stage: Stage, api: Api) -> None:
     """
     Trailers end a stream like anything else. alexazhou/gt_ai_gateway#25
