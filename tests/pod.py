@@ -41,6 +41,10 @@ KEY = "sk-tw-acme"
 OTHER_KEY = "sk-tw-globex"
 CREDENTIAL = "sk-provider-CANARY"
 PATIENCE_SECONDS = 20.0
+# A processor that gets no time for two seconds would leave the rest of an answer
+# unmetered: whoever tries that says so.
+PATIENT_ENVOY: Mapping[str, Any] = {"response_timeout_ms": 15_000}
+HASTY_ENVOY: Mapping[str, Any] = {"response_timeout_ms": 2_000}
 # Vocabularies take a second or two to load, and much longer on a busy machine.
 START_SECONDS = 60.0
 
@@ -224,7 +228,7 @@ class Pod:
             settings = EnvoySettings(
                 listen_port=0,
                 processor_sockets=tuple(str(each.socket) for each in processors),
-                **(envoy_settings or {}),
+                **{**PATIENT_ENVOY, **(envoy_settings or {})},
             )
             bootstrap = render(load_policy(path, _environment()), settings)
             envoy = await asyncio.to_thread(EnvoyProcess.start, bootstrap)

@@ -7,6 +7,7 @@ import itertools
 import os
 import signal
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -23,7 +24,7 @@ from tests.cases.faulty_processor import (
 )
 from tests.cases.refusals import expect
 from tests.cases.scene import Scene
-from tests.pod import CREDENTIAL, KEY, until
+from tests.pod import CREDENTIAL, HASTY_ENVOY, KEY, until
 from tests.scripted_upstream import event_stream
 from tokenweir.core.holding import HOLD_MS
 from tokenweir.driver.handoff import CLAIM_SECONDS
@@ -50,7 +51,8 @@ QUOTAS = [
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def opened(breaks: Breaks) -> AsyncIterator[Scene]:
     """Give the module a pod whose processor can be broken."""
-    options = {"program": "tests.cases.faulty_processor"}
+    options: dict[str, Any] = {"program": "tests.cases.faulty_processor"}
+    options["envoy_settings"] = HASTY_ENVOY
     async with Scene.open(quotas=QUOTAS, options=options) as scene:
         yield scene
 

@@ -82,8 +82,12 @@ async def provoke(scene: Scene, path: str) -> list[bytes]:
 
 async def everything_written(scene: Scene) -> dict[str, str]:
     """Return all text that the pod has written anywhere, by where."""
-    await asyncio.sleep(1.2)  # Envoy writes its access log once a second
     processor = scene.pod.processors[0]
+    await scene.pod.settled()
+    # The last call is told of last.
+    last = f"/last/{len(scene.pod.envoy.output())}"
+    await scene.call(method="GET", path=last)
+    await until(lambda: last in scene.pod.envoy.output())
     written = {
         "log": processor.log.read_text(),
         "metrics": processor.admin("/metrics"),

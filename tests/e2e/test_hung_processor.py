@@ -11,7 +11,7 @@ import pytest
 from tests.cases.apis import OPENAI, TOLD, WORDS, story
 from tests.cases.connection import Answer, Connection, request
 from tests.cases.scene import STREAM_HEAD, Scene
-from tests.pod import PATIENCE_SECONDS, until
+from tests.pod import HASTY_ENVOY, PATIENCE_SECONDS, until
 from tests.scripted_upstream import LAST_CHUNK, Hold, chunk, reply
 from tokenweir.tokenizers.counter import TokenCounter
 
@@ -29,7 +29,8 @@ async def test_answers_go_on_and_new_calls_are_refused() -> None:
     After SIGCONT what was seen is charged, once, and calls are served again.
     """
     most = await tokens_of_all_words()
-    async with Scene.open(quotas=[{"concurrency": STREAMS}], retries=0) as scene:
+    quotas, options = [{"concurrency": STREAMS}], {"envoy_settings": HASTY_ENVOY}
+    async with Scene.open(quotas=quotas, options=options, retries=0) as scene:
         refused, bodies = await frozen_in_mid_stream(scene)
 
         assert (refused.status, refused.refusal) == (503, "governor_unavailable")
