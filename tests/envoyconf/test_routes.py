@@ -324,14 +324,17 @@ async def test_provider_that_was_another_one(gate: Gateway) -> None:
 
 @pytest.mark.parametrize("chunked", [False, True])
 async def test_body_above_the_limit(chunked: bool) -> None:
-    """E01: what is above the limit and the room for edits is refused in JSON."""
+    """
+    E01: what is above the limit and the room for edits is refused in JSON, also where
+    the processor reads no body that could tell.
+    """
     limit = 1_200_000 + 65_536
     sizes = (limit - 1, limit, limit + 1)
     async with gateway(Setup(policy={"body_limit_bytes": 1_200_000})) as gate:
         answers = []
         for size in sizes:
             body = b"b" * size
-            data = request(body=body)
+            data = request(path="/v1/files", body=body)
             if chunked:
                 framed = f"{size:x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
                 data = request(headers=["transfer-encoding: chunked"]) + framed
@@ -354,7 +357,7 @@ async def test_body_above_the_limit_before_the_head_is_answered() -> None:
             await never.wait()
 
         gate.processor.before_head = stall
-        data = request(body=b"b" * 3_000_000)
+        data = request(path="/v1/files", body=b"b" * 3_000_000)
         for _ in range(10):
             async with asyncio.timeout(20):
                 assert (await gate.ask(data)).status == 413
