@@ -172,8 +172,6 @@ async def test_e01_who_is_still_sending_is_told(scene: Scene, api: Api) -> None:
 async def test_e01_sdks_read_the_refusal(scene: Scene) -> None:
     """
     SDKs that write a large body first, and read then, get the 413 and no reset.
-
-    encode/httpx#2261, envoyproxy/envoy#2929: "the server closed the connection".
     """
     await scene.clear()
     url = f"http://127.0.0.1:{scene.pod.port}"
