@@ -287,7 +287,7 @@ async def test_a_broken_script_is_reported_and_allows_nothing(
     A mistake of ours is a fault that somebody hears of, never an answer (L15).
     """
     broken = script("return redis.call('NO SUCH COMMAND')")
-    with pytest.raises(LedgerUnavailableError, match=r"^no answer: "):
+    with pytest.raises(LedgerUnavailableError, match=r"^refused: "):
         await link.run(broken, "k", [])
 
     ((where, _),) = events.faults
