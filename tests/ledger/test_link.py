@@ -381,6 +381,7 @@ async def test_a_script_that_is_forgotten_meanwhile_runs_for_all_keys(
     async def forget() -> None:
         while not over.is_set():
             await asyncio.to_thread(admin, own_server, "SCRIPT", "FLUSH")
+            await asyncio.sleep(0.01)
 
     forgetting = asyncio.create_task(forget())
     # Rarely, it is forgotten between two commands of one batch: then all fails.
