@@ -59,6 +59,9 @@ NOT_FROM_APPS: Final = (
     *("forwarded", "x-real-ip", "x-client-ip", "x-cluster-client-ip"),
     *("x-original-forwarded-for", "true-client-ip", "cf-connecting-ip"),
     *("fastly-client-ip", "remote-user", "x-remote-user", "referer", "via"),
+    # Some servers take another method or path from them than was admitted.
+    *("x-http-method", "x-http-method-override", "x-method-override"),
+    *("x-original-url", "x-rewrite-url"),
     # Hop by hop (RFC 9110, 7.6.1): they are about the connection to us.
     *("keep-alive", "proxy-connection", "te", "trailer", "http2-settings"),
 )
