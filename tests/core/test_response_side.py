@@ -300,6 +300,20 @@ def test_not_all_is_told(pieces: list[bytes]) -> None:
     assert exchange.state is State.RESPONDING
 
 
+def test_much_behind_the_last_event() -> None:
+    """What stands behind the last event is read in steps before all is settled."""
+    exchange = after([delta("Hello")])
+    flood = USAGE_EVENT + DONE + b"data: {}\n\n" * 5_000
+    exchange.handle(ResponseChunk(flood), NOW_MS)
+    states = [exchange.state]
+    while exchange.state is State.RESPONDING:
+        exchange.handle(ResponseChunk(b""), NOW_MS)
+        states.append(exchange.state)
+
+    assert len(states) > 5
+    assert settlement_of(exchange).usage == REPORTED
+
+
 @pytest.mark.parametrize("size_bytes", [1, 100, len(REPLY)])
 def test_json(size_bytes: int) -> None:
     """A JSON answer is read once it is whole, however it was cut."""

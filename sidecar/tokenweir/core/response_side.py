@@ -78,7 +78,9 @@ class ResponseSide:
         sides like.
         """
         facts = self._facts
-        return facts.ended and facts.usage_final and facts.error is None
+        told = facts.ended and facts.usage_final and facts.error is None
+        # What stands behind the last event may be much: it is read in steps, too.
+        return told and not self.behind
 
     # === what the table calls ==================================================
 
