@@ -70,6 +70,12 @@ class EventBody:
 
     def feed(self, piece: bytes) -> Iterator[None]:
         """Read the events that *piece* completes."""
+        if len(piece) > _SLICE_BYTES or self._is_too_long():
+            return self._in_steps(piece)
+        self._take(piece)  # as most pieces are
+        return iter(())
+
+    def _in_steps(self, piece: bytes) -> Iterator[None]:
         begun, lines = 0, self._parser.lines
         for at in range(0, len(piece), _SLICE_BYTES):
             if self._is_too_long():
