@@ -16,8 +16,8 @@ _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 # Markers that stand alone: TEM, RST0 to RST7, SOI.
 _JPEG_BARE = frozenset(range(0xD0, 0xD9)) | {0x01}
 # Cameras write some dozens before the frame. A file made of thousands of empty
-# segments is made to keep us busy.
-_JPEG_MAX_SEGMENTS = 500
+# segments is made to keep us busy, and there may be thousands of files in a request.
+_JPEG_MAX_SEGMENTS = 128
 
 
 class PixelSize(NamedTuple):
