@@ -216,15 +216,11 @@ class Pod:
                 stack.callback(server.stop)
             path = folder / "policy.yaml"
             path.write_text(yaml.safe_dump(dict(content)))
-            processors: list[Processor] = []
             serve = [program, "serve", "--ledger", ledger_url or server.url]
             # Patient, as tests share their machine: whoever tries deadlines says so.
             serve += ["--ledger-timeout-ms", "1000"]
             serve += ["--drain-seconds", str(drain_seconds), *arguments]
-            for number in range(workers):
-                processor = await asyncio.to_thread(_processor, folder, number, serve)
-                stack.callback(_end, processor)
-                processors.append(processor)
+            processors = await _processors(folder, workers, serve, stack)
             settings = EnvoySettings(
                 listen_port=0,
                 processor_sockets=tuple(str(each.socket) for each in processors),
@@ -291,6 +287,26 @@ def _environment() -> dict[str, str]:
         "ANTHROPIC_API_KEY": CREDENTIAL,
         "PYTHONPATH": f"{Path('sidecar').resolve()}:{Path.cwd()}",
     }
+
+
+async def _processors(
+    folder: Path, count: int, serve: Sequence[str], stack: contextlib.ExitStack
+) -> list[Processor]:
+    """Start all at once; *stack* ends them."""
+    starting = (
+        asyncio.to_thread(_processor, folder, number, serve) for number in range(count)
+    )
+    processors = []
+    failures = []
+    for started in await asyncio.gather(*starting, return_exceptions=True):
+        if isinstance(started, Processor):
+            stack.callback(_end, started)
+            processors.append(started)
+        else:
+            failures.append(started)
+    for failure in failures:
+        raise failure
+    return processors
 
 
 def _processor(folder: Path, number: int, serve: Sequence[str]) -> Processor:

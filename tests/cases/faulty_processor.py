@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.cases import short_holds
 from tokenweir import app
 from tokenweir.cli.main import main
 from tokenweir.core import accounting, admission, request_side
@@ -139,4 +140,5 @@ def install() -> None:
 
 if __name__ == "__main__":
     install()
+    short_holds.install()
     sys.exit(main())

@@ -24,9 +24,9 @@ from tests.cases.faulty_processor import (
 )
 from tests.cases.refusals import expect
 from tests.cases.scene import Scene
+from tests.cases.short_holds import HOLD_MS
 from tests.pod import CREDENTIAL, HASTY_ENVOY, KEY, until
 from tests.scripted_upstream import event_stream
-from tokenweir.core.holding import HOLD_MS
 from tokenweir.driver.handoff import CLAIM_SECONDS
 from tokenweir.ledger.sweeper import INTERVAL_SECONDS
 

@@ -41,7 +41,8 @@ ENVIRONMENT = {"OPENAI_API_KEY": CREDENTIAL, "ANTHROPIC_API_KEY": CREDENTIAL}
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def opened() -> AsyncIterator[Scene]:
     """Give the module a pod of two workers."""
-    async with Scene.open(options={"workers": 2}) as scene:
+    options = {"workers": 2, "program": "tests.cases.short_holds"}
+    async with Scene.open(options=options) as scene:
         yield scene
 
 
