@@ -240,7 +240,8 @@ async def test_e05_count_tokens_passes_as_it_was_sent(scene: Scene) -> None:
     """A path without tokens gets its body whole, too. Wei-Shaw/sub2api#5456"""
     await scene.clear()
     scene.upstream.play(reply(b'{"input_tokens": 5}'))
-    body = b"not even JSON \xff\x00" * 5_000
+    text = "é" * 30_000
+    body = f'{{ "x":1.0, "model" : "{ANTHROPIC.model}" ,"y": "{text}"\n}}'.encode()
 
     answer = await scene.call(body, path=f"{MESSAGES}/count_tokens")
 
