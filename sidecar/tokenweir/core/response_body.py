@@ -22,9 +22,9 @@ _LINE_BYTES = 256
 
 # A step of events ends after so many lines, or bytes with any line in them: after a
 # few milliseconds.
-_STEP_LINES = 256
+_STEP_LINES = 128
 _STEP_BYTES = 16 * 1024
-_SLICE_BYTES = 2 * 1024
+_SLICE_BYTES = 1024
 
 # The end of a larger one, in which usage is looked for: it stands last, or before
 # a few short members. With events it is in one of the last of them.
