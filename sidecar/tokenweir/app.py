@@ -245,5 +245,5 @@ class Processor:
             async with asyncio.timeout(self._settings.drain_seconds):
                 # Polled: what is waited for changes with each exchange, and a drain
                 # is rare.
-                while self._in_flight():  # noqa: ASYNC110
+                while self._in_flight() or self._services.admitting:  # noqa: ASYNC110
                     await asyncio.sleep(DRAIN_POLL_SECONDS)

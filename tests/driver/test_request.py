@@ -553,3 +553,24 @@ async def test_500_clients_leave_anywhere(
     assert 50 < answers < 450
     assert {type(error) for _, error in kit.recorder.faults} == {RuntimeError}
     assert kit.handoff.size == 0
+
+
+async def test_a_drain_waits_for_who_is_being_admitted(kit: Kit) -> None:
+    """
+    Whoever came before a drain counts as on the way until its stream is over: also
+    while the ledger is asked, when no hold is known here yet. Who came later does not.
+    """
+    early = driver_of(kit)
+    late = RequestDriver(
+        Arrival(POLICY, kit.hold_id(), draining=True), kit.services, kit.handoff
+    )
+    during = set(kit.services.admitting)
+    await early.advance(head())
+    await early.advance(BODY)
+    handed_off = kit.handoff.size
+    early.closed()
+    late.closed()
+
+    assert during == {early}
+    assert handed_off == 1
+    assert kit.services.admitting == set()

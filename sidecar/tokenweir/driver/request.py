@@ -55,6 +55,8 @@ class RequestDriver:
         self._answered = False
         self._governor_seconds = 0.0
         self._ledger_seconds = 0.0
+        if not arrival.draining:
+            services.admitting.add(self)
 
     async def advance(self, event: RequestHead | RequestBody) -> Answer:
         """Return the answer to *event*, within the deadline whatever happens."""
@@ -70,6 +72,8 @@ class RequestDriver:
 
     def closed(self) -> None:
         """Envoy closed the stream; before a last answer, the client has left."""
+        # Not before: by now whatever was admitted has been handed off.
+        self._services.admitting.discard(self)
         if self._answered:
             return
         self._handle(StreamClosed())

@@ -70,6 +70,7 @@ class Services:
         background: For what nobody waits for.
         now_ms: The time of day.
         responding: Responses in flight, for a drain.
+        admitting: Requests that came before a drain and have no answer yet.
         settling: Settles that the ledger has not answered yet.
         turns: For exchanges that have much to read at once.
         bodies: Reads large request bodies, off the loop.
@@ -83,6 +84,7 @@ class Services:
     background: Background
     now_ms: Callable[[], int]
     responding: set[Drainable] = field(default_factory=set)
+    admitting: set[object] = field(default_factory=set)
     settling: set[asyncio.Task[None]] = field(default_factory=set)
     turns: Turns = field(default_factory=Turns)
     bodies: Executor = field(default_factory=_one_thread)
