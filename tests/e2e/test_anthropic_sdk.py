@@ -12,6 +12,7 @@ import pytest_asyncio
 from anthropic import Anthropic, AsyncAnthropic
 from anthropic.types import MessageParam, ToolParam
 
+from tests.e2e.refusal import refusal
 from tests.mock_provider import mock_provider
 from tests.pod import KEY, OTHER_KEY, Pod, policy
 
@@ -138,10 +139,9 @@ async def test_refusal_says_which_limit(pod: Pod) -> None:
     async with AsyncAnthropic(
         base_url=address(pod), api_key=OTHER_KEY, max_retries=0
     ) as poor:
-        create = poor.messages.create
-        calls = (create(model=MODEL, max_tokens=100, messages=ASKED) for _ in range(4))
-        outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    error = next(each for each in outcomes if isinstance(each, Exception))
+        ask = poor.messages.create
+        error = await refusal(lambda: ask(model=MODEL, max_tokens=100, messages=ASKED))
+
     assert isinstance(error, anthropic.RateLimitError)
     body = error.body
 

@@ -8,13 +8,17 @@ import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
 from tests.cases.apis import ANTHROPIC, OPENAI, TOLD, Api, both_apis, story
+from tests.cases.app import Call
+from tests.cases.app import request as numbered
 from tests.cases.connection import Connection, request
 from tests.cases.refusals import expect
 from tests.cases.scene import STREAM_HEAD, Scene
+from tests.cases.short_holds import HOLD_MS
 from tests.pod import Processor, until
 from tests.scripted_upstream import (
     LAST_CHUNK,
@@ -24,7 +28,7 @@ from tests.scripted_upstream import (
     chunk,
     reply,
 )
-from tokenweir.core.holding import HOLD_MS
+from tokenweir.envoyconf.names import PROCESSOR_CLUSTER
 from tokenweir.ledger.sweeper import INTERVAL_SECONDS
 
 pytestmark = pytest.mark.e2e
@@ -43,7 +47,11 @@ async def leaving_scene(
     drain_seconds: int = DRAIN_SECONDS, workers: int = 1
 ) -> AsyncIterator[tuple[Scene, Processor]]:
     """Give a pod, and the processor of it that will leave."""
-    options = {"drain_seconds": drain_seconds, "workers": workers}
+    options = {
+        "drain_seconds": drain_seconds,
+        "workers": workers,
+        "program": "tests.cases.short_holds",
+    }
     async with Scene.open(quotas=QUOTAS, options=options) as scene:
         yield scene, scene.pod.processors[0]
 
@@ -163,18 +171,18 @@ async def test_the_deadline(api: Api, kind: str) -> None:
     async with leaving_scene() as (scene, processor):
         script, body = script_of(api, kind, gate)
         scene.upstream.play(*script)
-        async with Connection.open(scene.pod.port) as app:
-            asked = api.request(stream=kind == HALF_A_STREAM)
-            await app.send(request(asked, path=api.path))
-            await scene.upstream.wait_for_requests(1)
-            await asyncio.sleep(0.3)  # what the provider has sent passes meanwhile
-            processor.terminate()
-            await left(processor)
-            await scene.pod.settled()
-            gate.set()
-            answer = await app.answer()
+        asked = numbered(api.path, api.request(stream=kind == HALF_A_STREAM))
+        call = await Call.begin(scene.pod.port, asked)
+        await scene.upstream.wait_for_requests(1)
+        if kind != UNANSWERED:
+            await call.until(b"upon")
+        processor.terminate()
+        await left(processor)
+        await scene.pod.settled()
+        gate.set()
+        answer = await call.reply()
 
-        assert (answer.status, answer.body) == (200, body)
+        assert (answer.status, answer.body, answer.whole) == (200, body, True)
         [record] = await scene.pod.ledger.records()
         assert record["outcome"] == "drained"
         assert int(record["input_tokens"]) > 0
@@ -299,6 +307,13 @@ async def test_a_ledger_that_comes_back_in_time() -> None:
         await scene.ledger_shows(CHARGED)
 
 
+async def has_healthy(scene: Scene, count: int) -> bool:
+    """Tell if Envoy knows of so many processors that serve."""
+    name = f"cluster.{PROCESSOR_CLUSTER}.membership_healthy"
+    stats = await asyncio.to_thread(scene.pod.envoy.stats, name)
+    return stats[name] == count
+
+
 async def test_workers_leave_one_after_the_other() -> None:
     """
     Callers that come back as they are told are all served while each of two workers
@@ -325,8 +340,9 @@ async def test_workers_leave_one_after_the_other() -> None:
             processor.terminate()
             await left(processor)
             await until(lambda before=before: served > before + 20)  # type: ignore[misc]
+            await until(partial(has_healthy, scene, 1))
             await asyncio.to_thread(processor.restart)
-            await asyncio.sleep(3 * SECOND)  # Envoy finds it by its health
+            await until(partial(has_healthy, scene, 2))
         over.set()
         await asyncio.gather(*loads)
 

@@ -10,6 +10,7 @@ import httpx
 import pytest
 import yaml
 
+from tests.cases.connection import Connection, request
 from tests.pod import KEY, OTHER_KEY, Pod, policy, sha256, until
 from tests.scripted_upstream import (
     LAST_CHUNK,
@@ -43,7 +44,8 @@ USAGE = (
     b'"total_tokens":12}}\n\n'
 )
 DONE = b"data: [DONE]\n\n"
-RELOAD_SECONDS = 8.0
+# Two or three are promised; the rest is what a busy machine takes.
+RELOAD_SECONDS = 15.0
 
 
 async def ask(pod: Pod, key: str = KEY, **changes: Any) -> httpx.Response:
@@ -153,17 +155,19 @@ async def test_at_the_deadline_of_a_drain_what_passed_is_settled() -> None:
         upstream.play(
             STREAM_HEAD, chunk(DELTA * 3), Hold(gate), chunk(DELTA), LAST_CHUNK
         )
-        running = asyncio.create_task(ask(pod, stream=True))
-        await upstream.wait_for_requests(1)
-        await asyncio.sleep(0.3)
-        leaving = pod.processors[0]
-        leaving.terminate()
-        await asyncio.to_thread(leaving.process.wait, 20)
-        gate.set()
-        answer = await running
+        asked = request(json.dumps(REQUEST | {"stream": True}).encode())
+        async with Connection.open(pod.port) as app:
+            await app.send(asked)
+            await app.head()
+            text = await app.chunk()
+            leaving = pod.processors[0]
+            leaving.terminate()
+            await asyncio.to_thread(leaving.process.wait, 20)
+            gate.set()
+            text += await app.rest()
 
         assert leaving.process.returncode == 0
-        assert answer.text.count("word") == 4
+        assert text.count(b"word") == 4
         assert await pod.ledger.nothing_held()
         (record,) = await pod.ledger.records()
         assert (record["outcome"], record["source"]) == ("drained", "counted")
