@@ -240,8 +240,9 @@ async def test_e05_count_tokens_passes_as_it_was_sent(scene: Scene) -> None:
     """A path without tokens gets its body whole, too. Wei-Shaw/sub2api#5456"""
     await scene.clear()
     scene.upstream.play(reply(b'{"input_tokens": 5}'))
-    text = "é" * 30_000
-    body = f'{{ "x":1.0, "model" : "{ANTHROPIC.model}" ,"y": "{text}"\n}}'.encode()
+    turns = f'[{{"content": "{"é" * 30_000}" , "role":"user"}}]'
+    model = f'"model" : "{ANTHROPIC.model}"'
+    body = f'{{ "x":1.0, {model} ,"messages": {turns}\n}}'.encode()
 
     answer = await scene.call(body, path=f"{MESSAGES}/count_tokens")
 
