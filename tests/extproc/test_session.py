@@ -491,6 +491,83 @@ async def test_drain_before_the_head(sessions: Sessions, kit: Kit) -> None:
     await kit.quiet()
 
 
+# Tiny events: much work for their size.
+MUCH = b"data: {}\n\n" * 20_000
+
+
+async def reading(
+    sessions: Sessions, piece: bytes
+) -> tuple[Session, asyncio.Task[Any]]:
+    """Return a session that is reading *piece*, and the task that waits for it."""
+    session = begun(sessions)
+    await answer_of(session, response_headers(200, STREAM))
+    task = asyncio.create_task(answer_of(session, response_body(piece)))
+    await asyncio.sleep(0)
+    assert not task.done()
+    return session, task
+
+
+async def test_much_is_read_in_turns(sessions: Sessions, kit: Kit) -> None:
+    """Others have the loop while a large piece is read; then it is answered."""
+    session, task = await reading(sessions, MUCH)
+    rounds = 0
+    while not task.done():
+        await asyncio.sleep(0)
+        rounds += 1
+    answer = await task
+
+    assert rounds > 50
+    assert answer.WhichOneof("response") == "response_body"
+    assert not session.finished
+    await answer_of(session, response_body(USAGE_EVENT + DONE, ended=True))
+    assert session.finished
+    session.closed()
+    await kit.quiet()
+    [settlement] = kit.ledger.settlements
+    assert settlement.usage == TokenUsage(input_tokens=11, output_tokens=7)
+
+
+async def test_much_at_the_end(sessions: Sessions, kit: Kit) -> None:
+    """The last piece is read in turns, too, before the rest is settled."""
+    session = begun(sessions)
+    await answer_of(session, response_headers(200, STREAM))
+    await answer_of(session, response_body(MUCH + USAGE_EVENT, ended=True))
+
+    assert session.finished
+    session.closed()
+    await kit.quiet()
+    [settlement] = kit.ledger.settlements
+    assert settlement.usage == TokenUsage(input_tokens=11, output_tokens=7)
+
+
+async def test_left_while_reading(sessions: Sessions, kit: Kit) -> None:
+    """What had passed when the client left is read to its end, and settled once."""
+    session, task = await reading(sessions, MUCH + USAGE_EVENT + DONE)
+    task.cancel()
+    await asyncio.wait([task])
+    session.closed()
+    at_once = list(kit.ledger.settlements)
+    await kit.quiet()
+
+    assert at_once == []
+    [settlement] = kit.ledger.settlements
+    assert settlement.usage == TokenUsage(input_tokens=11, output_tokens=7)
+
+
+async def test_drained_while_reading(sessions: Sessions, kit: Kit) -> None:
+    """A drain settles what had passed, whatever of it had been read."""
+    session, task = await reading(sessions, MUCH + USAGE_EVENT)
+    [drainable] = kit.services.responding
+    drainable.drain()
+    await task
+    session.closed()
+    await kit.quiet()
+
+    assert session.finished
+    [settlement] = kit.ledger.settlements
+    assert settlement.usage == TokenUsage(input_tokens=11, output_tokens=7)
+
+
 async def test_broken_piece(sessions: Sessions) -> None:
     """A message that can't be decoded is a fault of the peer."""
     session = begun(sessions)
