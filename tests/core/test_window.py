@@ -273,6 +273,9 @@ def test_a_day_that_was_left_out() -> None:
         # Lord Howe, 5 April: at 02:00 it is 01:30 again.
         ("Australia/Lord_Howe", "2026-04-04T15:15", "T14:00", "T15:30"),
         ("Asia/Kolkata", "2026-03-08T07:00", "T06:30", "T07:30"),
+        # Casey, 8 March 2020: at 03:00 it is 00:00 again, for three hours.
+        ("Antarctica/Casey", "2020-03-07T15:59", "T15:00", "T16:00"),
+        ("Antarctica/Casey", "2020-03-07T16:30", "T16:00", "T17:00"),
     ],
 )
 def test_hours(zone: str, moment: str, begin: str, end: str) -> None:

@@ -38,6 +38,8 @@ from typing import assert_never
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
 _MONTHS = 12
+# The most that a clock was ever put back at once since 1970; in Antarctica.
+_HOURS_PUT_BACK = 7
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -112,10 +114,13 @@ def _bounds(rule: Calendar, now_ms: int) -> tuple[int, int]:
     looked at to each side.
     """
     reading = _reading(rule.zone, now_ms)
-    anchors = [_anchor(rule, reading, steps) for steps in (-1, 0, 1, 2)]
-    instants = {_first_ms(rule.zone, anchor) for anchor in anchors}
-    if rule.per is Per.HOUR:
-        instants |= {_last_ms(rule.zone, anchor) for anchor in anchors}
+    reach = _HOURS_PUT_BACK if rule.per is Per.HOUR else 1
+    instants: set[int] = set()
+    for steps in range(-reach, reach + 2):
+        first_ms, last_ms = _instants_ms(rule.zone, _anchor(rule, reading, steps))
+        instants.add(first_ms)
+        if rule.per is Per.HOUR:
+            instants.add(last_ms)
     return (
         max(ms for ms in instants if ms <= now_ms),
         min(ms for ms in instants if ms > now_ms),
@@ -176,22 +181,22 @@ def _ms(zone: tzinfo, reading: datetime) -> int:
     return (since.days * 86_400 + since.seconds) * 1000
 
 
-def _first_ms(zone: tzinfo, anchor: datetime) -> int:
-    """Return the first instant at which the clock reads *anchor*, or later."""
-    late_ms = _ms(zone, anchor)
-    early_ms = _ms(zone, anchor.replace(fold=1))
-    if early_ms >= late_ms:
-        return late_ms
-    # The anchor is left out: somewhere in between the clock jumps over it.
+def _instants_ms(zone: tzinfo, anchor: datetime) -> tuple[int, int]:
+    """
+    Return the first instant at which the clock reads *anchor*, and the last.
+
+    If it never does, both are the instant at which it jumps over it.
+    """
+    once_ms = _ms(zone, anchor)
+    again_ms = _ms(zone, anchor.replace(fold=1))
+    if again_ms >= once_ms:
+        return once_ms, again_ms
+    # The anchor is left out. The jump is after *again_ms*, and *once_ms* at the latest.
+    early_ms, late_ms = again_ms, once_ms
     while late_ms - early_ms > 1000:
         middle_ms = (early_ms + late_ms) // 2000 * 1000
         if _reading(zone, middle_ms) >= anchor:
             late_ms = middle_ms
         else:
             early_ms = middle_ms
-    return late_ms
-
-
-def _last_ms(zone: tzinfo, anchor: datetime) -> int:
-    """Return the last instant at which the clock reads *anchor*, else the first."""
-    return max(_first_ms(zone, anchor), _ms(zone, anchor.replace(fold=1)))
+    return late_ms, late_ms
