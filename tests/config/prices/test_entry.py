@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from tokenweir.config.prices.entry import read_entry
-from tokenweir.core.price import PriceList, Rate, Rates, TokenClass
+from tokenweir.core.price import ModelPrice, PriceList, Rate, Rates, TokenClass
 
 INPUT, OUTPUT = TokenClass.INPUT, TokenClass.OUTPUT
 
@@ -106,6 +106,22 @@ def test_free() -> None:
     )
 
     assert entry.lists == [PriceList(Rates({INPUT: Rate(0), OUTPUT: Rate(0)}))]
+
+
+def test_echoes() -> None:
+    """Reasoning at the price of output is half of it in a batch, as output is."""
+    entry = read_entry(
+        {
+            "output_cost_per_token": Decimal("2e-6"),
+            "output_cost_per_reasoning_token": Decimal("2e-6"),
+            "output_cost_per_token_batches": Decimal("1e-6"),
+        }
+    )
+    price = ModelPrice("m", "t", tuple(entry.lists))
+
+    batch = price.rates(0, "batch")
+    assert batch is not None
+    assert batch.of(TokenClass.REASONING) == Rate(1_000_000)
 
 
 @pytest.mark.parametrize(

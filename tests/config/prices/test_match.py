@@ -57,6 +57,9 @@ def test_its_names(rule: MatchLogic, name: str) -> None:
         (ClauseRegex(r"^claude-opus"), "claude-opus-9"),
         (ClauseStartsWith("ft:gpt-4o"), "ft:gpt-4o-mini:org"),
         (ClauseEquals("gpt-4o"), "gpt-4o-2024-08-06"),
+        (CONTAINS, "us-gov.anthropic.claude-sonnet-4-5"),
+        (CONTAINS, "bedrock/ap-south-1/anthropic.claude-sonnet-4-5"),
+        (ClauseEndsWith("/o4-mini"), "eu/o4-mini"),
         (ClauseOr([ClauseEquals("x"), BEGINS]), "claude-sonnet-4-5-turbo"),
         (ClauseAnd([BEGINS, ClauseRegex("^(?!.*tts)")]), "claude-sonnet-4-5-tts"),
     ],
@@ -64,3 +67,15 @@ def test_its_names(rule: MatchLogic, name: str) -> None:
 def test_names_of_others(rule: MatchLogic, name: str) -> None:
     """What the rule leaves open must be no word and no version (B06)."""
     assert not means(model(rule), name)
+
+
+@pytest.mark.parametrize(
+    ("model_id", "expected"),
+    [("regional.amazon.nova-2-lite-v1:0", True), ("amazon.nova-2-lite-v1:0", False)],
+)
+def test_regions(model_id: str, expected: bool) -> None:
+    """Abroad a model is known if its listed price is for all regions."""
+    listed = ModelInfo(id=model_id, match=ClauseContains("amazon.nova-2-lite"))
+
+    assert means(listed, "us.amazon.nova-2-lite-v1:0")
+    assert means(listed, "eu.amazon.nova-2-lite-v1:0") is expected

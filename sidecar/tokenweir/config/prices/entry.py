@@ -19,6 +19,7 @@ from tokenweir.config.prices.fields import REQUEST_FEE, PriceField, read_field
 from tokenweir.core.price import (
     DAY_MS,
     DEFAULT_TIER,
+    LIKE,
     PICOUSD_PER_USD,
     PriceList,
     Rate,
@@ -62,6 +63,8 @@ def read_entry(content: Mapping[str, object]) -> Entry:
         classes.setdefault(name.token_class, {})[name.above] = picousd
     for tier, classes in by_tier.items():
         rates = {name: _rate(steps) for name, steps in classes.items()}
+        if tier == DEFAULT_TIER:
+            rates = _without_echoes(rates)
         if rates:
             listed = Rates(MappingProxyType(rates), fee)
             entry.lists.append(PriceList(listed, tier, since_ms))
@@ -102,6 +105,20 @@ def _rate(steps: Mapping[int, int]) -> Rate:
     """Return the price by length; none for short inputs: as for the next longer ones."""
     base = steps[min(steps)]
     return Rate(base, tuple(sorted((n, usd) for n, usd in steps.items() if n)))
+
+
+def _without_echoes(rates: dict[TokenClass, Rate]) -> dict[TokenClass, Rate]:
+    """
+    Leave prices out that are those of the class which theirs follows anyway.
+
+    litellm's table repeats the price of output for reasoning, but not for each tier:
+    there it would seem to have the default tier's.
+    """
+    return {
+        name: rate
+        for name, rate in rates.items()
+        if name not in LIKE or rate != rates.get(LIKE[name])
+    }
 
 
 def _is_placeholder(
