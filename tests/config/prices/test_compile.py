@@ -196,6 +196,8 @@ def test_sound_at_google() -> None:
             "gemini-2.5-pro", text, tier, "google"
         )
     assert cost("gemini-2.5-flash", heard, provider="google") == 100 * 1_000
+    claude = cost("claude-3-5-haiku", heard, provider="google")
+    assert isinstance(claude, Unpriced)
 
 
 def info(
@@ -309,6 +311,8 @@ def test_without_any_price(name: str, expected: int | None) -> None:
 
 def test_sound_where_text_has_no_price() -> None:
     """What has no price of text gives sound none."""
-    price = compile_price(info(ModelPrice(output_mtok=Decimal(1))), "google", "test")
+    price = compile_price(
+        info(ModelPrice(output_mtok=Decimal(1)), name="gemini"), "google", "test"
+    )
 
     assert price.lists[0].rates.of(TokenClass.AUDIO_INPUT) is None

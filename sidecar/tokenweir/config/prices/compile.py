@@ -53,7 +53,7 @@ _CLASSES = {
 }
 # Google's lists give one price for text, pictures, video and sound, unless sound is
 # dearer. Elsewhere a missing price of sound is one that nobody has written down.
-_SOUND_LIKE_TEXT = frozenset({"google"})
+_SOUND_LIKE_TEXT = ("google", "gemini")
 _FREE = ":free"
 
 
@@ -75,7 +75,8 @@ def compile_price(
         lists = [PriceList(Rates(MappingProxyType(free)))]
     if variants:
         lists += _tiers(model)
-    if provider in _SOUND_LIKE_TEXT:
+    seller, family = _SOUND_LIKE_TEXT
+    if provider == seller and model.id.startswith(family):
         lists = _with_sound(lists)
     return price.ModelPrice(f"{provider}/{model.id}", source, tuple(lists))
 
