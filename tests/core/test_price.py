@@ -149,6 +149,15 @@ def test_hours_of_the_day() -> None:
     assert not Hours(HOUR_MS, 2 * HOUR_MS).include(2 * HOUR_MS)
 
 
+def test_a_tier_that_was_given_up() -> None:
+    """From that moment on it has no price."""
+    lists = (PriceList(rates(2, 2)), PriceList(rates(1, 1), "flex", 10, until_ms=20))
+    price = ModelPrice("m", "t", lists)
+
+    found = [price.rates(now_ms, "flex") for now_ms in (9, 10, 19, 20)]
+    assert found == [None, rates(1, 1), rates(1, 1), None]
+
+
 def test_tiers() -> None:
     """A tier has prices of its own from a date on; what they leave out is as default."""
     default = Rates({INPUT: Rate(10), OUTPUT: Rate(40)}, request_picousd=7)

@@ -161,18 +161,22 @@ class PriceList:
         tier: The tier of service, as `tier_named` writes it.
         since_ms: In milliseconds since 1970 (UTC); 0: always.
         hours: Only then; None: all day.
+        until_ms: Not from then on; None: for ever.
     """
 
     rates: Rates
     tier: str = DEFAULT_TIER
     since_ms: int = 0
     hours: Hours | None = None
+    until_ms: int | None = None
 
     def holds(self, now_ms: int) -> bool:
         """Tell if these prices are in force at *now_ms*."""
-        return now_ms >= self.since_ms and (
-            self.hours is None or self.hours.include(now_ms)
-        )
+        if now_ms < self.since_ms:
+            return False
+        if self.until_ms is not None and now_ms >= self.until_ms:
+            return False
+        return self.hours is None or self.hours.include(now_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,3 +76,13 @@ def test_names_of_providers() -> None:
     assert providers_alike("bedrock") == ["bedrock", "aws", "bedrock_converse"]
     assert providers_alike("google") == ["google", "gemini", "models", "vertex_ai"]
     assert providers_alike("vllm") == ["vllm"]
+
+
+def test_long_names_take_no_long_time() -> None:
+    """Dates that can be split in 2**200 ways are gone through once."""
+    dates = "-12-20-2012" * 200
+
+    assert stem(f"gpt{dates}") == "gpt"
+    assert stem(f"gpt{dates}x") == f"gpt{dates}x"
+    assert is_decoration(dates)
+    assert not is_decoration(f"{dates}x")

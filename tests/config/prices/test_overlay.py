@@ -54,7 +54,11 @@ def test_history(tmp_path: Path) -> None:
         {
             "m": [
                 {"since": "2026-12-01", "input_cost_per_token": 3e-7},
-                {"since": "2026-01-01", "input_cost_per_token": 4e-7},
+                {
+                    "since": "2026-01-01",
+                    "input_cost_per_token": 4e-7,
+                    "input_cost_per_token_flex": 2e-7,
+                },
             ]
         }
     )
@@ -64,12 +68,15 @@ def test_history(tmp_path: Path) -> None:
     found = [price.rates(ms) for ms in (0, january_ms, december_ms - 1, december_ms)]
     expected = [400_000, 400_000, 400_000, 300_000]
     assert found == [Rates({TokenClass.INPUT: Rate(n)}) for n in expected]
+    assert price.tiers(january_ms) == ("default", "flex")
+    assert price.tiers(december_ms) == ("default",)
 
 
 def test_all_problems_at_once(tmp_path: Path) -> None:
     """Each begins with the place; none repeats a value."""
     text = """{"a": {"input_cost_per_token": 3.0, "output_cost_per_token": "x"},
-               "b": 5, "c": [{"since": "soon"}, 7]}"""
+               "b": 5, "c": [{"since": "soon"}, 7],
+               "d": {"base_model": "a"}, "D": {}}"""
 
     too_much = "must be from 0 to 0.01: USD for one token, not for a million"
     assert problems(tmp_path, text) == (
@@ -77,6 +84,7 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         "prices.a.output_cost_per_token: must be a number",
         "prices.b: must be an object of prices",
         "prices.c.since: must be a date such as 2026-12-01",
+        "prices.D: is there twice: capitals make no difference",
     )
 
 
@@ -88,6 +96,7 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         '{"a": {"input_cost_per_token": NaN}}',
         '{"a": {}, "a": {}}',
         '{"a": {"input_cost_per_token": 1e-6, "input_cost_per_token": 2e-6}}',
+        '{"a": {"input_cost_per_token": 1e99999999999999999999}}',
         "[" * 100_000,
     ],
 )

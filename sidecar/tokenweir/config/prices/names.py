@@ -15,8 +15,10 @@ import re
 _DATE = (
     r"20\d\d-?\d\d-?\d\d|\d\d-\d\d(?:-20\d\d)?|\d\d-20\d\d|\d{3,4}|v\d+(?::\d+)?|latest"
 )
-_DECORATION = re.compile(rf"(?:[-@:](?:{_DATE}|preview|exp))*")
-_DATED = re.compile(rf"(?P<stem>.+?)(?:[-@](?:{_DATE}))+")
+# Names come from requests, so nothing is tried twice (possessive, atomic groups): dates
+# can be split in several ways, and many of them in very many.
+_DECORATION = re.compile(rf"(?>[-@:](?:{_DATE}|preview|exp))*+")
+_DATED = re.compile(rf"(?P<stem>.+?)(?>[-@](?:{_DATE}))++")
 
 # litellm's and others' names of providers that genai-prices calls differently.
 _PROVIDERS = {

@@ -14,10 +14,11 @@ mixed from two sources. Numbers are read as decimals, as they are written.
 
 from __future__ import annotations
 
+import itertools
 import json
 import pathlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import NoReturn
 
@@ -61,7 +62,7 @@ def load_overlay(path: pathlib.Path, files: Files | None = None) -> Overlay:
         document = _parse(content)
     except UnreadableFileError as error:
         raise PolicyError([f"{_OUTERMOST}: {error}"]) from None
-    except (ValueError, RecursionError):
+    except (ValueError, ArithmeticError, RecursionError):
         raise PolicyError([f"{_OUTERMOST}: {_WRONG_JSON}"]) from None
     return read_overlay(document, f"{path.name}")
 
@@ -81,6 +82,9 @@ def read_overlay(document: object, source: str) -> Overlay:
     for name, content in document.items():
         if name == _EXPLANATION:
             continue
+        if name.lower() in prices or name.lower() in base_models:
+            text = "is there twice: capitals make no difference"
+            problems.append(Problem((_OUTERMOST, name), text))
         base = content.get(BASE_MODEL) if isinstance(content, dict) else None
         if isinstance(base, str) and base:
             base_models[name.lower()] = base
@@ -105,14 +109,29 @@ def _lists(name: str, content: object, problems: list[Problem]) -> list[PriceLis
         problems += [
             Problem((_OUTERMOST, name, place), text) for place, text in entry.problems
         ]
-    return sorted(lists, key=lambda prices: prices.since_ms)
+    return _replacing_each_other(lists)
+
+
+def _replacing_each_other(lists: list[PriceList]) -> list[PriceList]:
+    """Return *lists* by date; from the next date on, a tier has what is said then."""
+    dates = sorted({prices.since_ms for prices in lists})
+    following = dict(itertools.pairwise(dates))
+    return [
+        replace(prices, until_ms=following.get(prices.since_ms))
+        for prices in sorted(lists, key=lambda prices: prices.since_ms)
+    ]
 
 
 _WRONG_JSON = "must be JSON, with each name once and plain numbers"
 
 
 def _parse(content: bytes) -> object:
-    """Return the JSON in *content*. Raises: ValueError, RecursionError."""
+    """
+    Return the JSON in *content*.
+
+    Raises:
+        ValueError, ArithmeticError, RecursionError: It is not plain.
+    """
     document: object = json.loads(
         content,
         parse_float=Decimal,
