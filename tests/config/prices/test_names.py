@@ -27,6 +27,8 @@ from tokenweir.config.prices.names import (
         ("gpt-3.5-turbo-16k", "gpt-3.5-turbo-16k"),
         ("gemini-2.0-flash-001", "gemini-2.0-flash"),
         ("gemini-2.5-pro-preview-06-05", "gemini-2.5-pro-preview"),
+        ("gemini-2.5-pro-preview-05-06-2025", "gemini-2.5-pro-preview"),
+        ("gemini-2.5-flash-preview-09-2025", "gemini-2.5-flash-preview"),
         ("claude-opus-4-1", "claude-opus-4-1"),
         ("latest", "latest"),
         ("", ""),

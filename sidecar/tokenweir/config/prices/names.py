@@ -13,7 +13,7 @@ import re
 # gpt-4-0613, gemini-2.5-pro-preview-06-05 and -05-2026, mistral-large-2411, and the
 # revisions of Bedrock (-v1:0) and Gemini (-001).
 _DATE = (
-    r"20\d\d-?\d\d-?\d\d|\d\d-\d\d(?:-20\d\d)?|\d\d-20\d\d|\d{3,4}|v\d+(?::\d+)?|latest"
+    r"20\d\d-?\d\d-?\d\d|\d\d-20\d\d|\d\d-\d\d(?:-20\d\d)?|\d{3,4}|v\d+(?::\d+)?|latest"
 )
 # Names come from requests, so nothing is tried twice (possessive, atomic groups): dates
 # can be split in several ways, and many of them in very many.
