@@ -32,6 +32,12 @@ up_options = \
 	$(if $(WORKERS),--workers "$(WORKERS)") \
 	$(if $(LOG_DIR),--log-dir "$(LOG_DIR)")
 
+# A misspelt name would be ignored, and the demo be run instead of one's policy.
+up_names = POLICY PORT ADMIN_PORT LEDGER WORKERS LOG_DIR VENV PYTHON
+given_names = $(foreach name,$(.VARIABLES),$(if \
+	$(filter command,$(firstword $(origin $(name)))),$(name)))
+unknown_names = $(filter-out $(up_names) MAKEFLAGS,$(given_names))
+
 .PHONY: help
 help:  ## List these commands
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) \
@@ -41,6 +47,7 @@ help:  ## List these commands
 
 .PHONY: up
 up: $(DEMO_STAMP)  ## Run everything on this machine; [POLICY=FILE] [PORT=4000] [LEDGER=redis://…]
+	$(if $(unknown_names),$(error Unknown here: $(unknown_names). Known: $(up_names)))
 	@exec $(BIN)/tokenweir up $(up_options)
 
 .PHONY: test

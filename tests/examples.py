@@ -14,7 +14,6 @@ from tokenweir.core.policy import (
     Quota,
     Secret,
     Tenant,
-    UnknownPaths,
 )
 from tokenweir.core.rejection import QuotaFailure
 from tokenweir.core.ticket import Ticket
@@ -45,9 +44,7 @@ def policy() -> Policy:
     anthropic = Provider(
         "anthropic", "anthropic", "https", "a.example", 443, "", Secret(PROVIDER_KEY)
     )
-    own = Provider(
-        "own", "openai", "http", "127.0.0.1", 8000, unknown_paths=UnknownPaths.OPAQUE
-    )
+    own = Provider("own", "openai", "http", "127.0.0.1", 8000)
     models = (
         Model("gpt-4o-mini", "openai", None, 1_000, 400),
         Model("fast", "openai", "gpt-4o-mini", 1_000, 400, "o200k_base", "quick"),

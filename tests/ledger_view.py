@@ -19,8 +19,13 @@ CLASSES = tuple(TokenUsage.__dataclass_fields__)
 class Silent:
     """Hears of ledger events, and says nothing."""
 
-    def ledger_call(self, verb: str, seconds: float, *, failed: bool) -> None:
+    def ledger_call(
+        self, verb: str, seconds: float, *, failed: bool, reason: str = ""
+    ) -> None:
         """See `Events`."""
+
+    def ledger_evicts(self, policy: str) -> None:
+        """See `LedgerEvents`."""
 
     def holds_reaped(self, count: int) -> None:
         """See `Events`."""

@@ -10,11 +10,13 @@ class Recorder:
     Attributes:
         exchanges: That ended, in order.
         faults: Where they were, and what.
+        stale: What Envoy was said not to be rendered from.
     """
 
     def __init__(self) -> None:
         self.exchanges: list[ExchangeDetails] = []
         self.faults: list[tuple[str, BaseException]] = []
+        self.stale: list[tuple[str, ...]] = []
 
     def __call__(self, details: ExchangeDetails) -> None:
         self.exchanges.append(details)
@@ -22,7 +24,12 @@ class Recorder:
     def fault(self, where: str, error: BaseException) -> None:
         self.faults.append((where, error))
 
-    def ledger_call(self, verb: str, seconds: float, *, failed: bool) -> None:
+    def ledger_call(
+        self, verb: str, seconds: float, *, failed: bool, reason: str = ""
+    ) -> None:
+        """Nobody asks for it."""
+
+    def ledger_evicts(self, policy: str) -> None:
         """Nobody asks for it."""
 
     def holds_reaped(self, count: int) -> None:
@@ -30,6 +37,9 @@ class Recorder:
 
     def spool_size(self, waiting: int) -> None:
         """Nobody asks for it."""
+
+    def envoy_rendering(self, stale: tuple[str, ...]) -> None:
+        self.stale.append(stale)
 
     def policy_loaded(self, digest: str) -> None:
         """Nobody asks for it."""

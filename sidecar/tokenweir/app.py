@@ -25,14 +25,15 @@ from tokenweir.admin.server import AdminServer
 from tokenweir.config.load import load_policy
 from tokenweir.config.watch import PolicyWatcher
 from tokenweir.core.errors import PolicyError
-from tokenweir.core.hold import Hold
 from tokenweir.core.policy import Model, Policy
 from tokenweir.core.request_side import Arrival
 from tokenweir.driver.background import Background
 from tokenweir.driver.handoff import Handoff
 from tokenweir.driver.services import Services
+from tokenweir.extproc.rendering import Rendering
 from tokenweir.extproc.server import Server
 from tokenweir.extproc.session import Sessions
+from tokenweir.ledger.eviction import EvictionWatch
 from tokenweir.ledger.redis import RedisStore
 from tokenweir.ledger.spool import SpooledLedger
 from tokenweir.ledger.sweeper import Sweeper
@@ -48,6 +49,9 @@ STOP_SECONDS = 2.0
 # How long what was settled last may wait for the ledger before this process ends.
 FLUSH_SECONDS = 4.0
 DRAIN_POLL_SECONDS = 0.05
+# How long a thread that reads or counts may keep the interpreter while the loop wants
+# it: at each of the dozen steps of an exchange. Python's own choice is five times that.
+SWITCH_SECONDS = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,7 @@ def serve(settings: ServeSettings, env: Mapping[str, str]) -> int:
 async def _serve(
     settings: ServeSettings, env: Mapping[str, str], policy: Policy
 ) -> int:
+    sys.setswitchinterval(SWITCH_SECONDS)
     processor = Processor(settings, env, policy)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -132,10 +137,17 @@ class Processor:
         )
         self._ledger = SpooledLedger(TaggedLedger(self._store), self._hooks)
         self._sweeper = Sweeper(self._store, self._hooks)
+        self._eviction = EvictionWatch(self._store.eviction, self._hooks)
         self._watcher = PolicyWatcher(
             settings.policy_path, env, self._use_policy, self._hooks
         )
-        self._readiness = ReadinessProbe(lambda: self.policy, self._ledger.ping)
+        self._rendering = Rendering(lambda: self.policy, self._hooks)
+        self._readiness = ReadinessProbe(
+            lambda: self.policy,
+            self._ledger.ping,
+            lambda: self._store.contact,
+            stale=lambda: self._rendering.stale,
+        )
         self._admin = AdminServer(
             settings.admin_host,
             settings.admin_port,
@@ -143,7 +155,7 @@ class Processor:
             self._readiness,
         )
         self._background = Background(self._hooks)
-        self._handoff = Handoff(self._cancel_unclaimed)
+        self._handoff = Handoff(self._ledger, self._hooks, self._background)
         self._services = Services(
             ledger=self._ledger,
             counter=self._counter,
@@ -163,13 +175,14 @@ class Processor:
         libraries.capture(self._log.library)
         self._use_policy(self.policy)
         self._hooks.policy_loaded(self.policy.digest)
-        self._metrics.watch_holds(self._in_flight)
+        self._metrics.watch_holds(self._outstanding)
         await asyncio.to_thread(
             self._counter.preload,
             [model.upstream_model or model.name for model in self._models()],
         )
         await self._admin.start()
         await self._sweeper.start()
+        self._eviction.start()
         self._watcher.start(self.policy)
         await self._server.start()
         self._log.event(
@@ -190,6 +203,7 @@ class Processor:
         await self._server.stop(STOP_SECONDS)
         await self._background.join(FLUSH_SECONDS)
         await self._sweeper.stop()
+        await self._eviction.stop()
         await self._ledger.flush(FLUSH_SECONDS)
         await self._ledger.close()
         self._counter.close()
@@ -209,16 +223,22 @@ class Processor:
     def _use_policy(self, policy: Policy) -> None:
         self.policy = policy
         self._metrics.use_policy(policy)
+        self._rendering.policy_changed()
 
-    def _arrival(self) -> Arrival:
+    def _arrival(self, rendered: str) -> Arrival:
         hold_id = f"{self._store.epoch}-{_now_ms():x}-{secrets.token_hex(8)}"
-        return Arrival(self.policy, hold_id, draining=self._readiness.draining)
-
-    def _cancel_unclaimed(self, hold: Hold) -> None:
-        self._background.spawn(self._ledger.cancel(hold, unclaimed_only=True))
+        return Arrival(
+            self.policy,
+            hold_id,
+            draining=self._readiness.draining,
+            rendered=self._rendering.hear(rendered),
+        )
 
     def _in_flight(self) -> int:
         return len(self._services.responding) + self._handoff.size
+
+    def _outstanding(self) -> int:
+        return self._in_flight() + len(self._services.settling)
 
     async def _await_exchanges(self) -> None:
         with contextlib.suppress(TimeoutError):

@@ -5,6 +5,7 @@ import pytest
 from tokenweir.admin.readiness import Readiness, ReadinessProbe, closed_without_ledger
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.policy import Axis, OnLedgerFailure, Policy, Quota, Tenant
+from tokenweir.ledger.store import Contact
 
 CLOSED, OPEN = OnLedgerFailure.CLOSED, OnLedgerFailure.OPEN
 
@@ -32,14 +33,30 @@ class World:
         self.policy = policy
         self.now_s = 1_000.0
         self.silent = False
+        self.stale: tuple[str, ...] | None = ()
+        self.contact = Contact()
         self.probe = ReadinessProbe(
-            lambda: self.policy, self.ping, patience_s=10, clock=lambda: self.now_s
+            lambda: self.policy,
+            self.ping,
+            lambda: self.contact,
+            stale=lambda: self.stale,
+            patience_s=10,
+            clock=lambda: self.now_s,
         )
 
     async def ping(self) -> None:
         """Answer, or not."""
+        self.call(answered=not self.silent)
         if self.silent:
             raise LedgerUnavailableError
+
+    def call(self, *, answered: bool) -> None:
+        """Be told how a call of anybody ended."""
+        if answered:
+            self.contact = Contact(self.now_s)
+        else:
+            missed = self.contact.unanswered + 1
+            self.contact = replace(self.contact, unanswered=missed)
 
 
 @pytest.fixture
@@ -51,8 +68,26 @@ def world() -> World:
 async def test_ready(world: World) -> None:
     """With a policy and a ledger that answers, exchanges can come."""
     assert await world.probe() == Readiness(
-        ready=True, checks={"draining": "ok", "policy": "ok", "ledger": "ok"}
+        ready=True,
+        checks={"draining": "ok", "policy": "ok", "ledger": "ok", "envoy": "ok"},
     )
+
+
+@pytest.mark.parametrize(
+    ("stale", "check"),
+    [
+        (None, "has not called yet"),
+        (("retries",), "is to be rendered anew for retries"),
+        (("a", "b"), "is to be rendered anew for a, b"),
+    ],
+)
+async def test_envoy(world: World, stale: tuple[str, ...] | None, check: str) -> None:
+    """What Envoy was not rendered from is told; the rest can be served."""
+    world.stale = stale
+    found = await world.probe()
+
+    assert found.ready
+    assert found.checks["envoy"] == check
 
 
 async def test_draining(world: World) -> None:
@@ -87,7 +122,9 @@ async def test_ledger_silent_for_long(world: World) -> None:
     """A short silence is borne, a long one is not, and an answer ends it."""
     await world.probe()
     world.silent = True
-    world.now_s += 10
+    world.now_s += 9
+    assert (await world.probe()).ready
+    world.now_s += 1
     assert (await world.probe()).ready
     world.now_s += 1
     found = await world.probe()
@@ -95,6 +132,40 @@ async def test_ledger_silent_for_long(world: World) -> None:
 
     assert not found.ready
     assert found.checks["ledger"] == "no answer for 11 s"
+    assert (await world.probe()).ready
+
+
+async def test_one_slow_ping(world: World) -> None:
+    """One ping without an answer says nothing, however long ago the last one was."""
+    await world.probe()
+    world.now_s += 60
+    world.silent = True
+    assert (await world.probe()).ready
+    assert (await world.probe()).ready
+
+    assert not (await world.probe()).ready
+
+
+async def test_calls_that_are_answered(world: World) -> None:
+    """A ledger that answers exchanges is there, whatever becomes of pings."""
+    await world.probe()
+    world.silent = True
+    for _ in range(10):
+        world.now_s += 5
+        world.call(answered=True)
+        assert (await world.probe()).ready
+
+
+async def test_an_answer_to_a_call_ends_the_silence(world: World) -> None:
+    """Ready again at the first answer to anything, not at the next ping."""
+    await world.probe()
+    world.silent = True
+    world.now_s += 11
+    for _ in range(3):
+        found = await world.probe()
+    assert not found.ready
+    world.call(answered=True)
+
     assert (await world.probe()).ready
 
 

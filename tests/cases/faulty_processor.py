@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import os
 import sys
 import time
@@ -42,6 +43,8 @@ FILE_VARIABLE = "TOKENWEIR_FAULT_FILE"
 Breaks = Callable[[str], object]
 # Longer than Envoy waits for any answer.
 STUCK_SECONDS = 6.0
+# Of the line that says that nothing moves from now on.
+STUCK_EVENT = "stuck"
 
 # What a request passes, from its head to the answer.
 REQUEST_PLACES: dict[str, tuple[Any, str]] = {
@@ -118,6 +121,7 @@ def _suffer(how: str, args: object, kwargs: object) -> None:
         case "cancel":  # which no `except Exception` catches
             raise asyncio.CancelledError(f"{args} {kwargs}")
         case "block":
+            print(json.dumps({"event": STUCK_EVENT}), flush=True)  # noqa: T201
             time.sleep(STUCK_SECONDS)
         case _:
             pass  # it hangs elsewhere, or is whole

@@ -121,7 +121,9 @@ class Scene:
 
     async def clear(self) -> Self:
         """Forget everything: an empty ledger, no script, no request seen."""
-        await until(self._idle)  # what is still open would come back by an extend
+        # What is still open would come back by an extend, and what is being settled
+        # would be charged after all.
+        await until(self._idle)
         await self.redis("FLUSHALL")
         self.upstream.reset()
         return self
@@ -176,7 +178,7 @@ class Scene:
         )
 
     def _idle(self) -> bool:
-        """Tell if no processor has an exchange whose answer is under way."""
+        """Tell if no processor has an exchange that is not settled yet."""
         running = [each for each in self.pod.processors if each.process.poll() is None]
         return not any(each.metric("tokenweir_holds_outstanding") for each in running)
 

@@ -35,7 +35,7 @@ from tokenweir.core.holding import State
 from tokenweir.core.usage import TokenUsage
 from tokenweir.tokenizers.counter import TokenCounter
 
-SECONDS_TO_SETTLE = 5.0
+SECONDS_TO_SETTLE = 20.0
 STREAM_HEAD = head(
     headers=(("content-type", "text/event-stream"), ("transfer-encoding", "chunked"))
 )

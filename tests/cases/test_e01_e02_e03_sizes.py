@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from typing import Any
 
+import anthropic
+import openai
 import pytest
 import pytest_asyncio
 
 from tests.cases.apis import ANTHROPIC, OPENAI, TOLD, Api, Told, both_apis
 from tests.cases.connection import Answer, Connection, call, request
 from tests.cases.scene import STREAM_HEAD, Scene
+from tests.pod import KEY
 from tests.scripted_upstream import LAST_CHUNK, End, chunk, head, reply
+from tokenweir.envoyconf.filters import DRAIN_LIMIT_BYTES
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
@@ -144,16 +149,47 @@ async def test_e01_above_the_limit_it_is_refused(
 @both_apis
 async def test_e01_who_is_still_sending_is_told(scene: Scene, api: Api) -> None:
     """
-    The refusal comes while the rest of a body is still to be sent, and is whole.
+    Of a body that nobody reads to its end, the refusal comes while it is still to be
+    sent, and is whole.
 
     envoyproxy/ai-gateway#827, envoyproxy/envoy#39365
     """
     await scene.clear()
-    whole = request(sized(api, 10 * MIB), path=api.path)
+    body = sized(api, 10 * MIB)
+    endless = request(body, path=api.path).replace(
+        f"content-length: {len(body)}".encode(),
+        f"content-length: {DRAIN_LIMIT_BYTES + 1}".encode(),
+    )
+    assert endless.count(str(DRAIN_LIMIT_BYTES + 1).encode()) == 1
 
     async with Connection.open(scene.pod.port) as app:
-        await app.send(whole[: LIMIT + 70 * KIB])
+        await app.send(endless[: LIMIT + 70 * KIB])
         told_in_dialect(await app.answer(), api)
+
+    await scene.ledger_shows()
+
+
+async def test_e01_sdks_read_the_refusal(scene: Scene) -> None:
+    """
+    SDKs that write a large body first, and read then, get the 413 and no reset.
+    """
+    await scene.clear()
+    url = f"http://127.0.0.1:{scene.pod.port}"
+    text = "x" * (30 * MIB)
+    asked: list[Any] = [{"role": "user", "content": text}]
+    async with (
+        openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0) as first,
+        anthropic.AsyncAnthropic(base_url=url, api_key=KEY, max_retries=0) as second,
+    ):
+        for _ in range(2):
+            with pytest.raises(openai.APIStatusError) as told:
+                await first.chat.completions.create(model="gpt-4o", messages=asked)
+            assert told.value.status_code == 413
+            with pytest.raises(anthropic.APIStatusError) as also:
+                await second.messages.create(
+                    model="claude-x", max_tokens=9, messages=asked
+                )
+            assert also.value.status_code == 413
 
     await scene.ledger_shows()
 
@@ -352,10 +388,10 @@ async def test_e03_a_large_answer_that_says_nothing(
     assert record["source"] == "estimated"
 
 
-async def test_e03_the_largest_report_is_a_report(roomy: Scene) -> None:
-    """Figures up to a billion tokens are taken as they are. envoyproxy/ai-gateway#1209"""
+async def test_e03_a_large_report_is_a_report(roomy: Scene) -> None:
+    """A report as large as a model's context is taken. envoyproxy/ai-gateway#1209"""
     await roomy.clear()
-    roomy.upstream.play(reply(OPENAI.reply("Hi.", Told(900_000_000, 90_000_000))))
+    roomy.upstream.play(reply(OPENAI.reply("Hi.", Told(2_000_000, 65_000))))
 
     assert (await roomy.call(OPENAI.request(stream=False))).status == 200
-    await roomy.ledger_shows((900_000_000, 90_000_000))
+    await roomy.ledger_shows((2_000_000, 65_000))

@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from tests.cases.apis import OPENAI, TOLD, Api, both_apis
 from tests.cases.scene import Scene, key_of, tenants
+from tests.pod import until
 from tests.scripted_upstream import reply
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
@@ -17,7 +18,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 QUOTAS = [{"tokens_per_minute": 600_000_000}, {"concurrency": 100}]
 OPEN = [{**quota, "on_ledger_failure": "open"} for quota in QUOTAS]
 CHARGED = (TOLD.input, TOLD.output)
-LATE_SECONDS = 0.25  # the deadline is 0.2
+LATE_SECONDS = 0.6  # the deadline is 0.2
 BIG = OPENAI.request(stream=False, max_tokens=50)[:-1] + b" " * 12_000_000 + b"}"
 
 
@@ -103,13 +104,16 @@ async def test_e04_a_large_body_and_a_slow_ledger(scene: Scene) -> None:
         scene.relay.delay_seconds = 0.0
     await scene.pod.settled()
     scene.relay.delay_seconds = 0.02
+
+    async def in_time() -> bool:  # a busy machine is late by itself now and then
+        return (await scene.call(BIG)).status == 200
+
     try:
-        in_time = await scene.call(BIG)
+        await until(in_time)
     finally:
         scene.relay.delay_seconds = 0.0
 
     assert (late.status, late.refusal) == (503, "ledger_unavailable")
-    assert in_time.status == 200
     [received] = scene.upstream.requests
     assert received.body == BIG
     await scene.ledger_shows(CHARGED)

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from tests.cases.apis import OPENAI, TOLD, Api, both_apis, story
 from tests.cases.connection import request
-from tests.cases.scene import STREAM_HEAD, Scene
+from tests.cases.scene import STREAM_HEAD, Scene, key_of, tenants
 from tests.scripted_upstream import End, Step, chunk, event_stream, reply
 from tokenweir.core.bucket import UNITS_PER_TOKEN
 
@@ -21,6 +21,7 @@ QUOTAS = [
     {"requests_per_minute": 1, "capacity": 1_000},
     {"tokens_per_minute": 600_000_000},
 ]
+SMALL = [{"requests_per_minute": 1, "capacity": 1}]
 MODELS = {
     "gpt-4o": {"provider": "openai"},
     "renamed": {"provider": "openai", "upstream_model": "gpt-4o-mini-2024-07-18"},
@@ -31,7 +32,9 @@ MODELS = {
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def scene() -> AsyncIterator[Scene]:
     """Give the module a pod that tries twice more."""
-    async with Scene.open(quotas=QUOTAS, models=MODELS, retries=2) as opened:
+    async with Scene.open(
+        adapt=tenants(small=SMALL), quotas=QUOTAS, models=MODELS, retries=2
+    ) as opened:
         yield opened
 
 
@@ -126,6 +129,32 @@ async def test_e08_all_attempts_fail(scene: Scene) -> None:
     assert len(scene.upstream.requests) == 3
     await scene.ledger_shows((0, 0))
     assert await requests_charged(scene) == 3
+
+
+async def test_e08_attempts_are_a_debt_that_delays_the_next(scene: Scene) -> None:
+    """
+    One request is reserved, three are charged: the next caller waits for those two too.
+
+    envoyproxy/envoy#45470
+    """
+    await scene.clear()
+    for _ in range(2):
+        scene.upstream.play_next(refusing())
+    scene.upstream.play(reply(OPENAI.reply("Hi.", TOLD)))
+    body, key = OPENAI.request(stream=False), key_of("small")
+
+    assert (await scene.call(body, key=key)).status == 200
+    await scene.ledger_shows(CHARGED, tenant="small")
+    [stored] = (await scene.pod.ledger.snapshot("small")).buckets.values()
+    assert -2 * UNITS_PER_TOKEN <= stored.level_units < -1 * UNITS_PER_TOKEN
+    refused = await scene.call(body, key=key)
+    assert (refused.status, refused.refusal) == (429, "quota_exhausted")
+    # Until three are earned, of which one may be there by now.
+    assert 120 < int(refused.header("retry-after") or 0) <= 180
+    assert len(scene.upstream.requests) == 3
+    await scene.ledger_shows(CHARGED, tenant="small")
+    [record] = await scene.pod.ledger.records("small")
+    assert record["requests"] == "3"
 
 
 MAY_HAVE_WORKED: dict[str, list[Step]] = {

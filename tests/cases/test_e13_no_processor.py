@@ -33,7 +33,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
 CHARGED = (TOLD.input, TOLD.output)
 NOBODY = 65_534
-ANSWERED_SECONDS = 2.5
+# Envoy waits 2 s; more is what a busy machine takes.
+ANSWERED_SECONDS = 8.0
 ENVIRONMENT = {"OPENAI_API_KEY": CREDENTIAL, "ANTHROPIC_API_KEY": CREDENTIAL}
 
 

@@ -15,7 +15,7 @@ import pytest_asyncio
 from tests.cases.apis import ANTHROPIC, OPENAI, TOLD, WORDS, Api, both_apis, story
 from tests.cases.connection import MESSAGES, Connection, call, request
 from tests.cases.scene import STREAM_HEAD, Scene
-from tests.pod import KEY, Pod
+from tests.pod import KEY, PATIENCE_SECONDS, Pod, until
 from tests.scripted_upstream import (
     LAST_CHUNK,
     End,
@@ -31,9 +31,11 @@ from tokenweir.ledger.sweeper import INTERVAL_SECONDS
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
 # It is told at once; the ledger hears of it within this time, also on a busy machine.
-SECONDS_TO_RELEASE = 5.0
+SECONDS_TO_RELEASE = 15.0
 # A crash heals by itself: the lease, one sweep, and what a busy machine needs.
 SECONDS_TO_HEAL = HOLD_MS / 1_000 + 2 * INTERVAL_SECONDS + 5.0
+# The ledger's deadline: patient, as a busy machine is late by itself now and then.
+PATIENT = {"arguments": ["--ledger-timeout-ms", "1000"]}
 QUOTAS = [{"concurrency": 1}, {"tokens_per_minute": 6_000_000}]
 JSON_TYPE = ("content-type", "application/json")
 
@@ -53,6 +55,7 @@ async def scene() -> AsyncIterator[Scene]:
         quotas=QUOTAS,
         adapt=with_a_dead_provider,
         retries=0,
+        options=PATIENT,
         timeouts={"default": {"total": "2s", "idle": "1s"}},
     ) as opened:
         yield opened
@@ -69,9 +72,14 @@ async def is_free(scene: Scene, charged: int = 1) -> None:
     scene.upstream.reset()
     scene.upstream.play(reply(OPENAI.reply("Hi.", TOLD)))
 
-    answer = await scene.call(OPENAI.request(stream=False))
+    async def served() -> bool:
+        answer = await scene.call(OPENAI.request(stream=False))
+        # Of an app that left before its request was known there may be traces yet.
+        assert answer.status in (200, 429)
+        return answer.status == 200
 
-    assert answer.status == 200
+    await until(served, SECONDS_TO_RELEASE)
+    assert len(scene.upstream.requests) == 1
     await scene.pod.settled(SECONDS_TO_RELEASE)
 
 
@@ -176,7 +184,6 @@ async def test_l06_an_app_leaves_before_its_request_is_whole(
         leave(app)
 
     await is_free(scene, charged=0)
-    assert len(scene.upstream.requests) == 1
 
 
 @leaves
@@ -202,8 +209,10 @@ async def test_l06_an_app_leaves_while_the_ledger_is_asked(
     finally:
         scene.relay.delay_seconds = 0.0
 
-    # With the longest delays the request can have got through.
-    await is_free(scene, charged=len(scene.upstream.requests))
+    # With the longest delays the request can have got through, or almost.
+    charged = len(await scene.pod.ledger.records())
+    assert len(scene.upstream.requests) <= charged <= 1
+    await is_free(scene, charged=charged)
 
 
 @leaves
@@ -276,14 +285,16 @@ async def test_l06_an_app_resets_its_stream_over_http2(scene: Scene, when: str) 
         if when == "while thinking":
             await scene.upstream.wait_for_requests(1)
         elif when == "in mid-stream":
-            await begun.wait()
+            await asyncio.wait_for(begun.wait(), PATIENCE_SECONDS)
         else:
             await asyncio.sleep(0.01)
         asked.cancel()
         await asyncio.gather(asked, return_exceptions=True)
         await scene.pod.settled(SECONDS_TO_RELEASE)
 
-    await is_free(scene, charged=len(scene.upstream.requests))
+    charged = len(await scene.pod.ledger.records())
+    assert len(scene.upstream.requests) <= charged <= 1
+    await is_free(scene, charged=charged)
 
 
 async def taken_by(pod: Pod, scene: Scene) -> asyncio.Task[None]:
@@ -298,7 +309,7 @@ async def taken_by(pod: Pod, scene: Scene) -> asyncio.Task[None]:
                 begun.set()
 
     task = asyncio.create_task(read())
-    await begun.wait()
+    await asyncio.wait_for(begun.wait(), PATIENCE_SECONDS)
     return task
 
 

@@ -114,5 +114,5 @@ async def test_l07_who_waits_as_told_gets_a_slot(
     )
 
     assert {answer.status for answer in answers} == {200}
-    assert provider.most == LIMIT
+    assert 0 < provider.most <= LIMIT
     await scene.ledger_shows(*[(TOLD.input, TOLD.output)] * CALLS)

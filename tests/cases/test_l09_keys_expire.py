@@ -24,6 +24,9 @@ QUOTAS = [
     {"concurrency": 9},
 ]
 SHARED = [{"tokens_per_minute": 600_000, "partition": ["provider"]}]
+# The ledger's deadline: patient, as a busy machine is late by itself now and then.
+PATIENT = {"arguments": ["--ledger-timeout-ms", "1000"]}
+LATE_SECONDS = 1.3  # longer than that
 SMALL = [{"tokens_per_minute": 1, "capacity": 30}, {"concurrency": 1}]
 
 
@@ -31,7 +34,11 @@ SMALL = [{"tokens_per_minute": 1, "capacity": 30}, {"concurrency": 1}]
 async def scene() -> AsyncIterator[Scene]:
     """Give the module a pod with limits of each kind, and a relay."""
     async with Scene.relayed(
-        quotas=QUOTAS, shared_quotas=SHARED, adapt=tenants(small=SMALL), retries=0
+        quotas=QUOTAS,
+        shared_quotas=SHARED,
+        adapt=tenants(small=SMALL),
+        retries=0,
+        options=PATIENT,
     ) as opened:
         yield opened
 
@@ -104,17 +111,17 @@ async def test_l09_after_any_fault_too(scene: Scene, fault: str) -> None:
     if fault == "dropped replies":
         scene.relay.drops_replies = True
     elif fault == "late replies":
-        scene.relay.delay_seconds = 0.3
+        scene.relay.delay_seconds = LATE_SECONDS
     else:
         scene.pod.server.pause()
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(LATE_SECONDS)
     scene.relay.drops_replies, scene.relay.delay_seconds = False, 0.0
     scene.pod.server.resume()
 
     statuses = {answer.status for answer in await asyncio.gather(*calls)}
     await scene.pod.settled()
 
-    assert statuses <= {200, 503}
+    assert statuses <= {200, 429, 503}  # more than the slots, if they come in time
     assert all(left > 0 for left in (await lifetimes(scene)).values())
 
 

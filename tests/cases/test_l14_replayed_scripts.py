@@ -17,6 +17,9 @@ from tokenweir.core.bucket import UNITS_PER_TOKEN
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
+# The ledger's deadline: patient, as a busy machine is late by itself now and then.
+PATIENT = {"arguments": ["--ledger-timeout-ms", "1000"]}
+LATE_SECONDS = 1.5
 LIMIT = 1_000_000
 # A token a minute: what was charged stays to be seen.
 QUOTAS = [
@@ -37,6 +40,7 @@ async def scene() -> AsyncIterator[Scene]:
         quotas=QUOTAS,
         adapt=tenants(open=OPEN),
         retries=0,
+        options=PATIENT,
     ) as opened:
         yield opened
 
@@ -194,10 +198,11 @@ async def test_l14_a_settle_without_an_answer(scene: Scene, fault: str) -> None:
     if fault == "lost":
         scene.relay.drops_replies = True
     else:
-        scene.relay.delay_seconds = 0.5
+        scene.relay.delay_seconds = LATE_SECONDS
     gate.set()
     answers = await asyncio.gather(*calls)
-    await asyncio.sleep(1.0)  # it is tried again and again meanwhile
+    # It is tried again and again meanwhile.
+    await asyncio.sleep(2.5 if fault == "late" else 1.0)
     scene.relay.drops_replies, scene.relay.delay_seconds = False, 0.0
 
     assert {answer.status for answer in answers} == {200}

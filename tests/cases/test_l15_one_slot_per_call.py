@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from tests.cases.apis import OPENAI, TOLD
 from tests.cases.scene import Scene
 from tests.pod import OTHER_KEY, until
 from tests.scripted_upstream import reply
-from tests.servers import REDIS_SERVER, start_redis, start_valkey
+from tests.servers import REDIS_SERVER, Server, start_redis, start_valkey
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
@@ -30,6 +30,7 @@ SHARED = [
     {"tokens_per_minute": 1, "capacity": 5_000, "partition": ["provider"]},
     {"requests_per_minute": 1, "capacity": 9, "partition": ["model"]},
 ]
+FAILURES = "tokenweir_ledger_failures_total"
 
 
 def free_port() -> int:
@@ -38,6 +39,19 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
     return port
+
+
+def started(start: Callable[..., Server], folder: Path) -> Server:
+    """Start a cluster's node; once more if somebody was faster to take its ports."""
+    for attempts_left in (2, 1, 0):
+        options = ["--cluster-enabled", "yes", "--bind", "127.0.0.1"]
+        options += ["--port", str(free_port()), "--cluster-port", str(free_port())]
+        try:
+            return start(folder, *options)
+        except RuntimeError:
+            if not attempts_left:
+                raise
+    raise AssertionError
 
 
 async def is_whole(scene: Scene) -> bool:
@@ -52,9 +66,7 @@ async def scene(request: pytest.FixtureRequest) -> AsyncIterator[Scene]:
         pytest.skip(f"needs Debian's Redis at {REDIS_SERVER}")
     start = start_valkey if request.param == "valkey" else start_redis
     with tempfile.TemporaryDirectory() as folder:
-        options = ["--cluster-enabled", "yes", "--bind", "127.0.0.1"]
-        options += ["--port", str(free_port()), "--cluster-port", str(free_port())]
-        server = await asyncio.to_thread(start, Path(folder), *options)
+        server = await asyncio.to_thread(started, start, Path(folder))
         try:
             async with Scene.open(
                 options={"server": server}, quotas=QUOTAS, shared_quotas=SHARED
@@ -75,6 +87,7 @@ async def test_l15_tenant_user_key_model_and_provider_at_once(scene: Scene) -> N
     """
     scene.upstream.play(reply(OPENAI.reply("Hi.", TOLD)))
     body = OPENAI.request(stream=False, max_tokens=100, user="ann")
+    before = scene.pod.processors[0].metric(FAILURES)  # there were no slots yet
 
     answers = [await scene.call(body) for _ in range(3)]
     answers += [await scene.call(body, key=OTHER_KEY) for _ in range(3)]
@@ -88,7 +101,7 @@ async def test_l15_tenant_user_key_model_and_provider_at_once(scene: Scene) -> N
         await scene.ledger_shows(*[(TOLD.input, TOLD.output)] * 3, tenant=tenant)
     for processor in scene.pod.processors:
         assert processor.count("fault") == 0
-        assert processor.metric("tokenweir_ledger_failures_total") <= 2  # before slots
+        assert processor.metric(FAILURES) - before <= 2
 
 
 async def test_l15_numbers_are_arguments_and_not_keys(scene: Scene) -> None:

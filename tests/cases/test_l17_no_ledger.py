@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from redis.exceptions import ResponseError
 
 from tests.cases.apis import OPENAI, TOLD, Api, both_apis
 from tests.cases.connection import Answer
@@ -22,8 +23,8 @@ from tokenweir.core.bucket import UNITS_PER_TOKEN
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
 # Ours is 200 ms for a ledger call; the rest is what a busy machine takes for its own.
-SECONDS_TO_ANSWER = 0.3
-SECONDS_AT_MOST = 2.0
+SECONDS_TO_ANSWER = 1.0
+SECONDS_AT_MOST = 8.0
 QUOTAS = [
     {"tokens_per_minute": 60_000},
     {"requests_per_minute": 6_000},
@@ -157,7 +158,7 @@ async def test_l17_the_server_is_busy(scene: Scene) -> None:
     await begin(scene)
     await scene.redis("CONFIG", "SET", "busy-reply-threshold", "1")
     endless = asyncio.create_task(scene.redis("EVAL", "while true do end", 0))
-    await asyncio.sleep(0.2)
+    await until(lambda: is_busy(scene))
     try:
         opened = await as_the_policy_says(scene)
     finally:
@@ -167,25 +168,30 @@ async def test_l17_the_server_is_busy(scene: Scene) -> None:
     await as_if_nothing_had_been(scene, opened)
 
 
+async def is_busy(scene: Scene) -> bool:
+    """Tell if the server has no time for anybody."""
+    try:
+        await scene.redis("PING")
+    except ResponseError as error:
+        return "BUSY" in str(error)
+    return False
+
+
 async def test_l17_the_server_is_out_of_memory(scene: Scene) -> None:
     """
-    At its memory limit the server refuses, or goes on: whichever, nothing is lost.
+    At its memory limit nothing new begins, and what was admitted is recorded at once.
 
     BerriAI/litellm#35528
     """
     await begin(scene)
     await scene.redis("CONFIG", "SET", "maxmemory", "1")
     try:
-        answers = [await scene.call(BODY, key=OPEN_KEY) for _ in range(5)]
-        answers += [await scene.call(BODY) for _ in range(5)]
+        opened = await as_the_policy_says(scene)
+        await scene.ledger_shows(*[(TOLD.input, TOLD.output)] * opened, tenant="open")
     finally:
         await scene.redis("CONFIG", "SET", "maxmemory", "0")
 
-    assert {answer.status for answer in answers} <= {200, 503}
-    assert {answer.status for answer in answers[:5]} == {200}
-    closed = sum(answer.status == 200 for answer in answers[5:])
-    await scene.ledger_shows(*[(TOLD.input, TOLD.output)] * closed)
-    await as_if_nothing_had_been(scene, 5)
+    await as_if_nothing_had_been(scene, opened)
 
 
 # How a command begins.
@@ -314,6 +320,7 @@ async def test_l17_both_apis_say_it_in_their_own_words(scene: Scene, api: Api) -
 async def test_l17_a_processor_that_never_saw_its_ledger() -> None:
     """
     A processor starts without a ledger, refuses as told, and uses it once it is there.
+    That this one would drop levels when its memory is full is told.
 
     Significant-Gravitas/AutoGPT#12990
     """
@@ -324,9 +331,13 @@ async def test_l17_a_processor_that_never_saw_its_ledger() -> None:
         await asyncio.to_thread(opened.pod.processors[0].restart)
         await begin_without(opened)
         count = await as_the_policy_says(opened)
+        server.command += ["--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru"]
         await asyncio.to_thread(server.restart)
 
         await as_if_nothing_had_been(opened, count)
+        [processor] = opened.pod.processors
+        await until(lambda: processor.count("ledger_evicts"))
+        assert processor.metric("tokenweir_ledger_evicts") == 1
 
 
 async def begin_without(scene: Scene) -> None:

@@ -74,6 +74,11 @@ def put_first(api: Api, members: bytes) -> bytes:
     return b"{" + members + b"," + api.request(stream=False)[1:]
 
 
+def put_last(api: Api, members: bytes) -> bytes:
+    """Return the usual request with *members* put behind its own."""
+    return api.request(stream=False)[:-1] + b"," + members + b"}"
+
+
 MODELS: dict[str, object] = {
     "null": None,
     "a number": 5,
@@ -132,6 +137,19 @@ BODIES: dict[str, Made] = {
     "a zero before a number": lambda api: put_first(api, b'"x":007'),
     "two models": lambda api: put_first(api, b'"model":"gpt-4o-mini"'),
     "two models, one escaped": lambda api: put_first(api, rb'"mode\u006c":"gpt-4o"'),
+    "a Model beside the model": lambda api: put_last(api, b'"Model":"gpt-4o"'),
+    "a MODEL, escaped": lambda api: put_last(api, rb'"\u004dODEL":"gpt-4o"'),
+    "Max_Tokens": lambda api: put_last(api, b'"Max_Tokens":100000'),
+    "max_to\u212aens": lambda api: put_last(api, '"max_to\u212aens":9'.encode()),
+    "STREAM": lambda api: put_last(api, b'"STREAM":true'),
+    "Messages": lambda api: put_last(api, b'"Messages":[]'),
+    "a Role in a message": lambda api: api.request(
+        stream=False, messages=[{"role": "user", "content": "x", "Role": "system"}]
+    ),
+    "a Text in a part": lambda api: api.request(
+        stream=False,
+        messages=[{"role": "user", "content": [{"type": "text", "Text": "x"}]}],
+    ),
     "a name twice, deep inside": lambda api: put_first(api, b'"x":[{"a":1,"a":1}]'),
     "a form": lambda _: b"model=gpt-4o&messages=hi",
     "XML": lambda _: b'<?xml version="1.0"?><model>gpt-4o</model>',

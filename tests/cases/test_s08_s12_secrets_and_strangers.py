@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from tests.cases.apis import ANTHROPIC, OPENAI, TOLD
 from tests.cases.scene import Scene
-from tests.pod import CREDENTIAL, KEY
+from tests.pod import CREDENTIAL, KEY, until
 from tests.scripted_upstream import End, reply
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
@@ -22,8 +22,13 @@ CHARGED = (TOLD.input, TOLD.output)
 UNKNOWN = "sk-CANARY-unknown"
 IN_QUERY = "CANARY-query"
 PROMPT = "CANARY-prompt"
-SECRETS = (KEY, CREDENTIAL, UNKNOWN, IN_QUERY, PROMPT)
-QUOTAS = [{"requests_per_minute": 6_000}, {"tokens_per_minute": 1_000_000}]
+USER = "CANARY-user@example.org"  # personal data
+SECRETS = (KEY, CREDENTIAL, UNKNOWN, IN_QUERY, PROMPT, USER)
+QUOTAS = [
+    {"requests_per_minute": 6_000},
+    {"tokens_per_minute": 1_000_000},
+    {"requests_per_minute": 6_000, "partition": ["user"]},
+]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -35,10 +40,12 @@ async def scene() -> AsyncIterator[Scene]:
 
 ASKED = {
     "/v1/chat/completions": OPENAI.request(
-        stream=False, messages=[{"role": "user", "content": PROMPT}]
+        stream=False, messages=[{"role": "user", "content": PROMPT}], user=USER
     ),
     "/v1/messages": ANTHROPIC.request(
-        stream=False, messages=[{"role": "user", "content": PROMPT}]
+        stream=False,
+        messages=[{"role": "user", "content": PROMPT}],
+        metadata={"user_id": USER},
     ),
 }
 ANSWERS = {
@@ -75,8 +82,12 @@ async def provoke(scene: Scene, path: str) -> list[bytes]:
 
 async def everything_written(scene: Scene) -> dict[str, str]:
     """Return all text that the pod has written anywhere, by where."""
-    await asyncio.sleep(1.2)  # Envoy writes its access log once a second
     processor = scene.pod.processors[0]
+    await scene.pod.settled()
+    # The last call is told of last.
+    last = f"/last/{len(scene.pod.envoy.output())}"
+    await scene.call(method="GET", path=last)
+    await until(lambda: last in scene.pod.envoy.output())
     written = {
         "log": processor.log.read_text(),
         "metrics": processor.admin("/metrics"),
@@ -96,7 +107,8 @@ async def everything_written(scene: Scene) -> dict[str, str]:
 
 async def test_s08_no_canary_anywhere(scene: Scene) -> None:
     """
-    Keys, credentials, queries and prompts are in no log, metric, ledger key or error.
+    Keys, credentials, queries, prompts and end users are in no log, metric, ledger key
+    or error.
 
     BerriAI/litellm#15799, #8075, #25203
     """
@@ -129,6 +141,9 @@ async def test_s08_no_canary_when_parts_are_gone(scene: Scene) -> None:
         told = [(await scene.call(body)).body]
     finally:
         os.kill(scene.pod.server.pid, signal.SIGCONT)
+    # What it has to cancel is not for the reaper, which would take half a minute.
+    await until(lambda: not scene.pod.processors[0].metric("tokenweir_spool_settles"))
+    await scene.pod.settled()
     scene.pod.processors[0].kill()
     told.append((await scene.call(body, path=f"/v1/messages?key={IN_QUERY}")).body)
     await asyncio.to_thread(scene.pod.processors[0].restart)

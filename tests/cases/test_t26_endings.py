@@ -12,6 +12,7 @@ from tests.cases.apis import (
     Api,
     both_apis,
     data,
+    named,
     story,
 )
 from tests.cases.stage import STREAM_HEAD, Stage
@@ -136,6 +137,60 @@ async def test_t26_broken_off_behind_the_report(
 
 
 @both_apis
+@pytest.mark.parametrize("end", [End.CLOSE, End.RESET], ids=lambda end: str(end.name))
+async def test_t26_broken_off_at_once(stage: Stage, api: Api, end: End) -> None:
+    """
+    Envoy waits for the processor before it passes a head on. Should the connection break
+    meanwhile it drops what it has of the answer, and says so in one piece: then nothing
+    passed, and the input is owed. Else it passes, and is charged as it is.
+
+    alexazhou/gt_ai_gateway#25
+    """
+    pieces = story(api)
+    owed_input, _ = await stage.owed(api, [])
+
+    answer, settled = await stage.ask(
+        api, [STREAM_HEAD, *map(chunk, pieces), end], api.request()
+    )
+
+    if answer.status == 503:
+        assert answer.headers["x-tokenweir-refusal"] == "upstream_unavailable"
+        assert answer.whole
+        assert settled.sides == (owed_input, 0)
+        assert settled.outcome in ("cut", "upstream_failed")
+        return
+    assert answer.status == 200
+    assert b"".join(pieces).startswith(answer.body)
+    if settled.source == "reported":
+        assert settled.usage == TOLD.usage
+    else:  # it broke before all of it was here
+        assert settled.usage.total_input_tokens in (owed_input, TOLD.input)
+        assert settled.outcome == "cut"
+
+
+@both_apis
+async def test_t26_whole_before_the_reset(stage: Stage, api: Api) -> None:
+    """
+    A reset right behind the last byte of a framed answer takes nothing from it.
+
+    alexazhou/gt_ai_gateway#25
+    """
+    pieces = story(api)
+    body = api.reply("".join(WORDS))
+
+    answer, settled = await stage.ask(
+        api, [*event_stream(pieces), End.RESET], api.request()
+    )
+    replied, of_reply = await stage.ask(
+        api, [reply(body), End.RESET], api.request(stream=False)
+    )
+
+    assert (answer.whole, answer.body) == (True, b"".join(pieces))
+    assert (replied.whole, replied.body) == (True, body)
+    assert settled.usage == of_reply.usage == TOLD.usage
+
+
+@both_apis
 async def test_t26_trailers(stage: Stage, api: Api) -> None:
     """
     Trailers end a stream like anything else. alexazhou/gt_ai_gateway#25
@@ -220,11 +275,35 @@ async def test_t27_error_after_ten_deltas(stage: Stage, api: Api, shape: str) ->
     assert settled.source != "reported"
 
 
-async def test_t27_error_after_the_start_of_a_message(stage: Stage) -> None:
+@pytest.mark.parametrize("events", [1, 2, 3])
+async def test_t27_error_beside_the_start_of_a_message(
+    stage: Stage, events: int
+) -> None:
     """
-    Who has told the input has read it: it is owed. envoyproxy/ai-gateway#2697
+    What a message's start tells is no work yet: an error before or behind it is free.
+
+    envoyproxy/ai-gateway#2697
     """
-    pieces = [*ANTHROPIC.opening(), ANTHROPIC.error()]
+    opening, error = ANTHROPIC.opening()[:events], ANTHROPIC.error()
+
+    for pieces in ([*opening, error], [error, *opening]):
+        _, settled = await stage.stream(ANTHROPIC, pieces)
+
+        assert settled.usage == TokenUsage()
+        assert settled.outcome == "upstream_failed"
+
+
+async def test_t27_error_behind_hidden_thinking(stage: Stage) -> None:
+    """
+    Encrypted thinking was generated: input and what was told are owed.
+
+    envoyproxy/ai-gateway#2697
+    """
+    block = {"type": "redacted_thinking", "data": "EmwKAhgBEgy3va3pzix"}
+    thinking = named(
+        {"type": "content_block_start", "index": 0, "content_block": block}
+    )
+    pieces = [ANTHROPIC.opening()[0], thinking, ANTHROPIC.error()]
 
     _, settled = await stage.stream(ANTHROPIC, pieces)
 

@@ -117,6 +117,21 @@ PARTS = {
             "json_schema": {"name": "notes", "schema": SCHEMA},
         },
     ),
+    "prediction": chat(N, prediction={"type": "content", "content": TEXT}),
+    "prediction in parts": chat(N, prediction={"type": "content", "content": [BLOCK]}),
+    "schema by another name": chat(
+        SCHEMA_BYTES, response_format={"type": "json_object", "schema": SCHEMA}
+    ),
+    "guided answer": chat(SCHEMA_BYTES, guided_json=SCHEMA),
+    "documents": chat(N, documents=[{"title": "x", "text": TEXT}]),
+    "unknown member": chat(N, future=[{"deep": {"er": TEXT}}]),
+    "name of a member": chat(N, future={TEXT: 1}),
+    "unknown member of a message": chat(
+        N, {"role": "assistant", "content": "x", "reasoning_details": [BLOCK]}
+    ),
+    "hosted tool": chat(N, tools=[{"type": "mcp", "server_description": TEXT}]),
+    "examples of a tool": chat(N, tools=[function(examples=[TEXT])]),
+    "search options": chat(N, web_search_options={"user_location": {"city": TEXT}}),
     "unknown part": chat(N, said("user", {"type": "hologram", "caption": TEXT})),
     "message: system": message(N, system=TEXT),
     "message: system blocks": message(N, system=[BLOCK]),
@@ -168,6 +183,24 @@ PARTS = {
             {"type": "search_result", "source": "x", "title": "x", "content": [BLOCK]},
         ),
     ),
+    "message: examples of a tool": message(
+        N, tools=[{"name": "x", "input_examples": [{"notes": TEXT}]}]
+    ),
+    "message: tool servers": message(N, mcp_servers=[{"type": "url", "name": TEXT}]),
+    "message: context": message(
+        N, context_management={"edits": [{"type": "x", "instructions": TEXT}]}
+    ),
+    "message: server tool's result": message(
+        N,
+        said(
+            "user",
+            {
+                "type": "web_search_tool_result",
+                "content": [{"title": TEXT, "url": "x"}],
+            },
+        ),
+    ),
+    "message: unknown member": message(N, future={"deep": [TEXT]}),
     "message: schema of the answer": message(
         SCHEMA_BYTES,
         output_config={"format": {"type": "json_schema", "schema": SCHEMA}},

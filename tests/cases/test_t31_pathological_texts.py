@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import time
+from statistics import median
 from typing import Any
 
 import pytest
 
 from tests.cases.apis import ANTHROPIC, OPENAI, Api, both_apis
 from tests.cases.app import Leave, ask, ask_all, request
+from tests.cases.meanwhile import alone, beside, bound_seconds
 from tests.cases.stage import STREAM_HEAD, Stage
-from tests.pod import until
+from tests.pod import policy, until
 from tests.scripted_upstream import End, chunk, reply
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
@@ -141,19 +142,18 @@ async def test_t31_others_do_not_wait(stage: Stage, name: str) -> None:
     large = [request(OPENAI.path, saying(OPENAI, LONG[name])) for _ in range(16)]
     await stage.watch()
 
-    crowd = asyncio.create_task(ask_all(stage.pod.port, large))
-    waits = []
-    while not crowd.done():
-        began = time.monotonic()
+    async def ask_small() -> None:
         small = request(OPENAI.path, saying(OPENAI, "x"))
         assert (await ask(stage.pod.port, small)).status == 200
-        waits.append(time.monotonic() - began)
-        await asyncio.sleep(0.01)
-    await until(stage.pod.ledger.nothing_held, 5.0)
+
+    control = await alone(ask_small)
+    crowd = asyncio.create_task(ask_all(stage.pod.port, large))
+    waits = await beside(crowd, ask_small)
+    await until(stage.pod.ledger.nothing_held)
 
     assert {answer.status for answer in await crowd} == {200}
-    # On a machine that is busy otherwise not each of them; if they had to queue, none.
-    assert min(waits) < 0.2
+    # 200 ms, where the same requests take no time worth speaking of when alone.
+    assert median(waits) < bound_seconds(control, 0.2), (control, waits)
 
 
 # Bytes that a token of it has at most: runs of blanks are cheap indeed.
@@ -180,6 +180,7 @@ async def test_t31_generated_texts(stage: Stage, api: Api, name: str) -> None:
     call.leave(Leave.CLOSE)
     settled = await stage.settled(call.request_id)
 
-    least = len(text.encode()) // GENERATED[name]
+    most = policy(0)["models"][api.model]["max_output_tokens"]
+    least = min(most, len(text.encode()) // GENERATED[name])
     assert settled.usage.total_output_tokens >= least
     assert settled.outcome == "cut"

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from tests.config.policies import CANARY, FULL, SMALL, edited, write
+from tests.config.policies import CANARY, FULL, KEY_A, SMALL, edited, write
 from tokenweir.cli.main import main
 
 
@@ -64,8 +64,8 @@ def test_a_summary(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -
         "",
         "tenants",
         "  acme: 1 key, all models",
-        "    600 requests per minute, for each tenant",
-        "    60,000 tokens per minute, for each tenant",
+        "    600 requests per minute",
+        "    60,000 tokens per minute",
         "",
         "warnings",
         (
@@ -92,14 +92,31 @@ def test_a_summary_of_everything(
             "tokens, 1,000 if the app sets no cap"
         ),
         "  acme: 1 key, models gpt-* and claude-3",
-        "    600 requests per minute, 10 at once, for each tenant, in shadow mode",
-        "    60,000 input tokens per minute, for each tenant and key and model",
-        "    8 at a time, for each tenant, models *, routes messages",
-        "    1,000,000 output tokens per minute, for each provider",
+        "    600 requests per minute, 10 at once, in shadow mode",
+        "    60,000 input tokens per minute, for each key and model",
+        "    8 at a time, models *, routes messages",
+        "    1,000,000 output tokens per minute, for each provider, shared by all tenants",
         "every caller is tenant acme, whatever key it sends",
         "  quota acme.burst: is in shadow mode, so it refuses nobody",
     ):
         assert line in lines
+
+
+def test_what_a_key_may_call(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A key with models of its own has a line; lists are told as people tell them."""
+    keys = f'sha256: "{KEY_A}", models: [gpt-4o-mini, claude-3, claude-4]'
+
+    assert (
+        main(["check", str(write(tmp_path, edited(f'sha256: "{KEY_A}"', keys)))]) == 0
+    )
+    out = capsys.readouterr().out
+    assert (
+        "  acme: 1 key, all models\n"
+        "    key acme-ci: models gpt-4o-mini, claude-3 and claude-4 only\n"
+        "    600 requests per minute\n"
+    ) in out
 
 
 def test_without_secrets(

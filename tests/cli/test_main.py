@@ -11,7 +11,6 @@ import pytest
 from tokenweir import __version__
 from tokenweir.cli import check
 from tokenweir.cli.main import SUBCOMMANDS, main
-from tokenweir.core.errors import PolicyError
 
 
 def usage_of(*arguments: str) -> int:
@@ -50,36 +49,44 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
 def test_wrong_usage(
     arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is told with the usage, on stderr, and has its own exit code."""
+    """It is told in two lines, on stderr, and has its own exit code."""
     assert usage_of(*arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith("usage: tokenweir")
+    assert captured.err.startswith("tokenweir")
+    assert captured.err.count("\n") == 2
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "out"),
+    ("arguments", "told"),
     [
-        (PolicyError(["a: is wrong", "b: too"]), 1, "a: is wrong\nb: too\n"),
-        (KeyboardInterrupt(), 130, ""),
+        (("up", "--port", "abc"), "tokenweir up: argument --port: must be a TCP port"),
+        (("up", "--por", "4100"), "tokenweir up: unrecognized arguments: --por 4100"),
+        (("keys", "new"), "tokenweir keys new: the following arguments are required"),
     ],
 )
-def test_what_ends_a_command(
-    error: BaseException,
-    code: int,
-    out: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_help_of_the_command_that_was_meant(
+    arguments: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A bad policy is told wherever it was needed; Ctrl-C leaves no traceback."""
+    """What is wrong is told of the command, and where its own help is."""
+    assert usage_of(*arguments) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith(told)
+    assert second == f"`{told.partition(':')[0]} --help` says more."
+
+
+def test_ctrl_c_ends_a_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C leaves no traceback, and has the exit code that shells give it."""
 
     def fail(arguments: argparse.Namespace) -> int:
-        raise error
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(check, "run", fail)
 
-    assert main(["check", "policy.yaml"]) == code
-    assert capsys.readouterr().out == out
+    assert main(["check", "policy.yaml"]) == 130
+    assert capsys.readouterr().out == ""
 
 
 def test_a_reader_that_has_seen_enough() -> None:
@@ -104,7 +111,7 @@ def test_as_a_module() -> None:
     )
 
     assert done.returncode == 1
-    assert done.stdout == "policy: can't be read: no such file or directory\n"
+    assert done.stdout == "/no/such: can't be read: no such file or directory\n"
 
 
 def test_nothing_slow_is_imported_for_help() -> None:

@@ -40,8 +40,11 @@ def test_to_stdout(policy: str, capsys: pytest.CaptureFixture[str]) -> None:
 
     address = _listener(printed)["address"]["socket_address"]
     assert address == {"address": "127.0.0.1", "port_value": 4000}
-    names = [cluster["name"] for cluster in printed["static_resources"]["clusters"]]
-    assert names == ["openai", "claude", "tokenweir-processor"]
+    names = [
+        cluster["name"].rpartition("-")[0]
+        for cluster in printed["static_resources"]["clusters"]
+    ]
+    assert names == ["openai", "claude", "tokenweir"]
     assert "admin" not in printed
 
 
@@ -123,14 +126,16 @@ def test_without_envoy(
 
 
 def test_wrong_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """All problems of the policy are printed."""
+    """All problems of the policy are printed, and not where configuration goes."""
     path = write(tmp_path, SMALL.replace("openai}", "nobody}").replace("claude}", "x}"))
 
     assert main(["render", str(path)]) == 1
-    problems = capsys.readouterr().out.splitlines()
-    assert [problem.split(":")[0] for problem in problems] == [
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert [problem.split(":")[0] for problem in told.err.splitlines()] == [
         "models.gpt-4o-mini.provider",
         "models.claude-*.provider",
+        str(path),
     ]
 
 

@@ -81,7 +81,7 @@ def test_an_empty_variable_is_no_ledger(
 ) -> None:
     """A ledger that was meant to be there is not replaced by another."""
     assert main(["up", "--ledger", "env:NOT_SET_ANYWHERE"]) == 2
-    assert "env:NOT_SET_ANYWHERE is empty or not set" in capsys.readouterr().err
+    assert "NOT_SET_ANYWHERE is empty or not set" in capsys.readouterr().err
     assert asked == []
 
 
@@ -140,7 +140,81 @@ def test_every_mistake_of_a_policy_is_told(
         "models",
         "tenants",
     ]
-    assert f"{policy}: can't be used as a policy" in told.err
+    assert f"{policy}: 3 problems. " in told.err
+
+
+@pytest.mark.parametrize(
+    "ledger", ["bad", "http://127.0.0.1:6379", "redis://127.0.0.1:port", "unix://"]
+)
+def test_what_is_no_ledger_is_wrong_usage(
+    ledger: str, asked: list[StackSettings], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is told in one line what a URL looks like, and nothing is started."""
+    assert main(["up", "--ledger", ledger]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "redis://127.0.0.1:6379" in line
+    assert asked == []
+
+
+def test_a_ledger_that_is_not_there_is_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Nothing is started, and nobody waits until all would be given up."""
+    ports = ["--port", str(free_port()), "--admin-port", str(free_port())]
+
+    assert main(["up", "--ledger", f"redis://127.0.0.1:{free_port()}", *ports]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    (line,) = told.err.splitlines()
+    assert "can't be reached" in line
+    assert "leave --ledger out" in line
+
+
+def test_a_policy_without_keys_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody could call: it is said how a key is made, and nothing is started."""
+    policy = tmp_path / "my.yaml"
+    policy.write_text(
+        "version: 1\n"
+        "providers: {vllm: {base_url: 'http://127.0.0.1:1', dialect: openai}}\n"
+        "models: {'*': {provider: vllm}}\n"
+        "tenants: {acme: {quotas: [{concurrency: 1}]}}\n"
+    )
+    ports = ["--port", str(free_port()), "--admin-port", str(free_port())]
+
+    assert main(["up", "--policy", str(policy), *ports]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "no tenant has a key" in told.err
+    assert "keys new --id ID --tenant acme" in told.err
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            PermissionError(13, "Permission denied", "/logs/envoy.log"),
+            "Can't be run: /logs/envoy.log: Permission denied\n",
+        ),
+        (OSError("no inotify"), "Can't be run: no inotify\n"),
+    ],
+)
+def test_what_the_system_refuses_is_told(
+    error: OSError,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A file that can't be written is named; there is no traceback."""
+
+    def run(_: LocalStack) -> None:
+        raise error
+
+    monkeypatch.setattr(LocalStack, "run", run)
+
+    assert main(["up"]) == 1
+    assert capsys.readouterr().err == told
 
 
 def test_logs_that_can_not_be_written_are_told(
@@ -151,4 +225,4 @@ def test_logs_that_can_not_be_written_are_told(
     ports = ["--port", str(free_port()), "--admin-port", str(free_port())]
 
     assert main(["up", "--log-dir", str(tmp_path / "file" / "logs"), *ports]) == 1
-    assert "Can't be run: " in capsys.readouterr().err
+    assert "can't be a folder for logs: not a directory" in capsys.readouterr().err

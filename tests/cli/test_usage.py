@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.servers import Server, start_valkey
+from tokenweir.cli.ledger_option import LedgerOptionError
 from tokenweir.cli.main import main
-from tokenweir.cli.usage import Span, _groups, _hours, _ledger_url, _span
+from tokenweir.cli.usage import Span, _groups, _ledger_url, _span
 from tokenweir.core.hold import (
     Amounts,
     Granted,
@@ -207,14 +208,6 @@ def test_groups() -> None:
             _groups(text)
 
 
-def test_hours() -> None:
-    """A number of hours that the ledger can have kept."""
-    assert _hours("24") == 24
-    for text in ("0", "-1", "1.5", "10001", "²", ""):
-        with pytest.raises(argparse.ArgumentTypeError, match="10,000"):
-            _hours(text)
-
-
 def test_url_of_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """A URL with a password can be in the environment, in any variable."""
     monkeypatch.setenv("TOKENWEIR_LEDGER_URL", "redis://one")
@@ -223,7 +216,7 @@ def test_url_of_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _ledger_url("redis://zero") == "redis://zero"
     assert _ledger_url(None) == "redis://one"
     assert _ledger_url("env:OTHER") == "redis://two"
-    with pytest.raises(ValueError, match="MISSING is empty"):
+    with pytest.raises(LedgerOptionError, match="MISSING is empty"):
         _ledger_url("env:MISSING")
 
 
@@ -247,7 +240,7 @@ def test_url_of_a_running_stack(machine: Path, server: Server) -> None:
     second = machine / "tokenweir-b" / "ledger.sock"
     second.parent.mkdir()
     second.symlink_to(server.path)
-    with pytest.raises(ValueError, match="more than one"):
+    with pytest.raises(LedgerOptionError, match=f"--ledger unix://{second}"):
         _ledger_url(None)
 
 
@@ -257,5 +250,5 @@ def test_no_running_stack(machine: Path) -> None:
     left.parent.mkdir()
     left.touch()
 
-    with pytest.raises(ValueError, match="say where the ledger is"):
+    with pytest.raises(LedgerOptionError, match="Say where the ledger is"):
         _ledger_url(None)

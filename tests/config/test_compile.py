@@ -18,7 +18,6 @@ from tokenweir.core.policy import (
     Secret,
     Tenant,
     TimeoutClass,
-    UnknownPaths,
 )
 
 SECRET = Secret("sk-1")
@@ -68,7 +67,7 @@ def test_providers() -> None:
         path_prefix="/p",
         credential=None,
         ca_file="/c",
-        unknown_paths=UnknownPaths.OPAQUE,
+        opaque_paths=("*",),
     )
 
 
@@ -124,8 +123,19 @@ def test_a_model_with_everything() -> None:
     }
 
     assert compiled(models={"m": entry}).models["m"] == Model(
-        "m", "a", "u", 9, 8, "t", "slow"
+        "m", "a", "u", 9, 8, "t", "slow", maximum_is_known=True
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "known"), [({}, False), ({"max_output_tokens": 16_384}, True)]
+)
+def test_a_default_is_no_knowledge(fields: dict[str, Any], known: bool) -> None:
+    """A maximum that the policy names is the model's, the default may be wrong."""
+    model = compiled(models={"m": {"provider": "a", **fields}}).models["m"]
+
+    assert model.max_output_tokens == 16_384
+    assert model.maximum_is_known is known
 
 
 def test_tenants_and_their_keys() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pathlib
+import re
 import traceback
 from collections.abc import Iterator
 
@@ -22,7 +23,7 @@ from tests.config.policies import (
     problems,
     write,
 )
-from tests.config.slips import SLIPS
+from tests.config.slips import ENTRY, FIRST_QUOTA, SLIPS
 from tokenweir.config.document import MAX_SOURCE_BYTES
 from tokenweir.config.files import Files
 from tokenweir.config.load import load_policy
@@ -206,6 +207,7 @@ tenants:
         "retries: must be at most 10 (line 2)",
         "providers.openai.credential: environment variable A is not set (line 4)",
         "providers.broken.base_url: must begin with https:// or http:// (line 5)",
+        "providers.broken.credential: environment variable B is not set (line 5)",
         "models.two.provider: is not among `providers` (line 8)",
         "models.three.provider: is missing (line 9)",
         "tenants.acme.on_ledger_failure: must be 'closed' or 'open' (line 12)",
@@ -214,6 +216,39 @@ tenants:
         "tenants.acme.quotas.0.concurrency: must be a whole number (line 18)",
         "tenants.acme.quotas.2.models.0: matches no model of this policy (line 20)",
     ]
+
+
+CLAUDE, MINI, KEY = "providers.claude", "models.gpt-4o-mini", "tenants.acme.keys.0"
+QUOTA = "tenants.acme.quotas.0"
+# What is replaced, by what, and the places that are wrong then.
+HIDDEN = [
+    ("dialect: anthropic", "dialect: claude, credential: env:NO, ca_file: /no", f"{CLAUDE}.dialect {CLAUDE}.credential {CLAUDE}.ca_file"),
+    ("dialect: anthropic", 'dialect: claude, base_url: "ftp:"', f"{CLAUDE}.dialect {CLAUDE}.base_url"),
+    ('"https://api.anthropic.com"', "http://host, allow_plaintext: 1, credential: env:NO", f"{CLAUDE}.allow_plaintext {CLAUDE}.credential"),
+    (ENTRY, "{provider: no, tokenizer: no, timeout_class: no, max_output_tokens: 0}", f"{MINI}.provider {MINI}.tokenizer {MINI}.timeout_class {MINI}.max_output_tokens"),
+    (ENTRY, "{provider: openai, default_output_tokens: 99999, max_output_tokens: 0}", f"{MINI}.max_output_tokens"),
+    (ENTRY, "{providr: openai, tokenizer: no}", f"{MINI}.providr {MINI}.provider {MINI}.tokenizer"),
+    ("  gpt-4o-mini: {provider: openai", "  gpt 4: {provider: no", "models.gpt 4 models.gpt 4.provider"),
+    (f'sha256: "{KEY_A}"', "sha256: 1, models: [no]", f"{KEY}.sha256 {KEY}.models.0"),
+    (FIRST_QUOTA, "mode: off, concurrency: 5, capacity: 5, models: [no]", f"{QUOTA}.mode {QUOTA} {QUOTA}.models.0"),
+    (FIRST_QUOTA, "requests_per_minute: 5, concurrency: 5, models: [no]", f"{QUOTA} {QUOTA}.models.0"),
+    (FIRST_QUOTA, "rpm: 5, models: [no]", f"{QUOTA}.rpm {QUOTA}.models.0"),
+    (FIRST_QUOTA, "budget_usd: 5, per: day, models: [no]", f"{QUOTA}.budget_usd {QUOTA}.models.0"),
+    (FIRST_QUOTA, "concurrency: 0, name: a, models: ['']", f"{QUOTA}.concurrency {QUOTA}.models.0"),
+    ("    quotas:", "    models: [no]\n    qotas: 1\n    quotas:", "tenants.acme.models.0 tenants.acme.qotas"),
+    ("version: 1", "version: 1\nquotas: [5, {concurrency: x, models: [no]}]", "quotas.0 quotas.1.concurrency quotas.1.partition quotas.1.models.0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "places"), HIDDEN)
+def test_a_wrong_field_hides_no_other(
+    tmp_path: pathlib.Path, old: str, new: str, places: str
+) -> None:
+    """Each mistake of one entry is told once, whatever else is wrong with it."""
+    told = [line.partition(": ")[0] for line in problems(tmp_path, edited(old, new))]
+    expected = re.findall(r"(?:models\.gpt 4|\S)\S*", places)
+
+    assert sorted(told) == sorted(expected)
 
 
 def test_secrets_stay_unknown_if_asked(tmp_path: pathlib.Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tokenweir.config.problem import MAX_PROBLEMS, Problem, listed, shown
+from tokenweir.config.problem import MAX_PROBLEMS, NO_VALUE, Problem, listed, shown
 
 
 def test_a_problem_is_one_line() -> None:
@@ -31,15 +31,20 @@ def test_problems_come_in_the_files_order() -> None:
 
 
 def test_consequences_are_left_out() -> None:
-    """Of a path only the first is told, and none if something inside is wrong."""
+    """Of a path only the first is told, and none if something inside has no value."""
     found = [
-        Problem(("a", "b"), "has no value"),
+        Problem(("a", "b"), NO_VALUE),
         Problem(("a", "b"), "is missing"),
         Problem(("a",), "has too little"),
         Problem(("ab",), "is another"),
+        Problem(("ab", "c"), "is wrong too"),
     ]
 
-    assert listed(found) == ("a.b: has no value", "ab: is another")
+    assert listed(found) == (
+        f"a.b: {NO_VALUE}",
+        "ab: is another",
+        "ab.c: is wrong too",
+    )
 
 
 def test_a_flood_is_cut() -> None:

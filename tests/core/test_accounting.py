@@ -1,13 +1,17 @@
 """What is charged for what was seen of a response."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.examples import ticket
 from tokenweir.core.accounting import (
     BodySeen,
     counted_usage,
+    doubt,
     estimated_output,
     nothing_owed,
+    progress,
     refused_before_work,
     reported_usage,
     worst_source,
@@ -171,14 +175,70 @@ def test_unreadable(body: BodySeen, tokens: int) -> None:
     [
         (ResponseFacts(error="overloaded_error"), True),
         (ResponseFacts(error="overloaded_error", text_bytes=1), False),
-        (ResponseFacts(error="overloaded_error", usage=REPORT), False),
+        (ResponseFacts(error="overloaded_error", usage=REPORT), True),
+        (ResponseFacts(error="x", usage=REPORT, usage_final=True), False),
+        (ResponseFacts(error="overloaded_error", hidden=True), False),
         (ResponseFacts(), False),
         (ResponseFacts(finished=True), False),
     ],
 )
 def test_nothing_owed(facts: ResponseFacts, expected: bool) -> None:
-    """Only an error before any output and any report makes a 200 free."""
+    """
+    Only an error before any output and any report of it makes a 200 free.
+
+    A message's start tells how long the input is, and no more (T27).
+    """
     assert nothing_owed(facts) is expected
+
+
+def test_count_without_a_cap() -> None:
+    """Where no cap is, no more is counted than the model can generate."""
+    capless = replace(ticket(), max_output_tokens=50, choices=3)
+
+    assert counted_usage(capless, ResponseFacts(), 150).output_tokens == 150
+    assert counted_usage(capless, ResponseFacts(), 10**6).output_tokens == 150
+
+
+def test_belief() -> None:
+    """A report that can be true stays as it is."""
+    facts = ResponseFacts(usage=REPORT, usage_final=True)
+
+    assert not doubt(ticket(), facts, 0)
+    assert facts == ResponseFacts(usage=REPORT, usage_final=True)
+
+
+def test_doubt() -> None:
+    """A report that can't be true is as if there were none, and that is told."""
+    absurd = replace(REPORT, output_tokens=10**9)
+    facts = ResponseFacts(usage=absurd, usage_final=True)
+
+    assert doubt(ticket(), facts, 0)
+    assert facts == ResponseFacts(absurd=True)
+    assert doubt(ticket(), facts, 0)
+
+
+def test_doubt_of_a_report_that_was_left_out() -> None:
+    """A report that was left out before is told, and what else is known stays."""
+    facts = ResponseFacts(usage=REPORT, usage_final=True, absurd=True)
+
+    assert doubt(ticket(), facts, 0)
+    assert facts.usage == REPORT
+
+
+@pytest.mark.parametrize(
+    ("facts", "tokens"),
+    [
+        (ResponseFacts(), 0),
+        (ResponseFacts(text_bytes=40), 10),
+        (ResponseFacts(text_bytes=40, usage=TokenUsage(output_tokens=3)), 10),
+        (ResponseFacts(text_bytes=40, usage=TokenUsage(output_tokens=30)), 30),
+        (ResponseFacts(text_bytes=40, usage=TokenUsage(output_tokens=10**9)), 10),
+        (ResponseFacts(text_bytes=4_000_000), 100),
+    ],
+)
+def test_progress(facts: ResponseFacts, tokens: int) -> None:
+    """Progress is the larger of size and report, within what can be true."""
+    assert progress(ticket(output_cap=100), facts, facts.text_bytes) == tokens
 
 
 @pytest.mark.parametrize("source", Source)

@@ -22,8 +22,9 @@ from tokenweir.core.admission import (
 from tokenweir.core.dialects.base import ModelRequest, Prompt
 from tokenweir.core.hold import Amounts, Limit, Part
 from tokenweir.core.identify import Caller, Entry, entry_of
-from tokenweir.core.partition import shared_tag_of, tag_of
+from tokenweir.core.partition import shared_tag_of, tag_of, user_code
 from tokenweir.core.policy import (
+    EVERY_PATH,
     Axis,
     Model,
     OnLedgerFailure,
@@ -31,7 +32,6 @@ from tokenweir.core.policy import (
     Quota,
     Secret,
     Tenant,
-    UnknownPaths,
 )
 from tokenweir.core.rejection import (
     Malformed,
@@ -41,6 +41,7 @@ from tokenweir.core.rejection import (
 )
 
 POLICY = policy()
+EVERYTHING = (EVERY_PATH,)
 MODEL = Model("m", "openai", max_output_tokens=1_000, default_output_tokens=400)
 ENTRY = entry_of(head("POST", CHAT))
 MESSAGES_ENTRY = entry_of(head("POST", MESSAGES))
@@ -242,7 +243,7 @@ def test_limits_are_told_as_in_the_policy() -> None:
     [
         (("tenant",), "tenant=acme"),
         (("tenant", "key"), "tenant=acme,key=acme-ci"),
-        (("tenant", "user"), "tenant=acme,user=ann"),
+        (("tenant", "user"), f"tenant=acme,user={user_code('acme', 'ann')}"),
         (("tenant", "route", "model"), "tenant=acme,route=chat_completions,model=fast"),
         (("tenant", "provider"), "tenant=acme,provider=openai"),
     ],
@@ -264,12 +265,13 @@ def test_no_user() -> None:
 def test_user_stays_inside_the_tenant() -> None:
     """Whatever user a body names, the limit stays the tenant's own."""
     by_user = quota(partition=("tenant", "user"))
-    victims = ["victim", "tenant=open", "x,tenant=open", "{tw:001}", "\n"]
+    victims = ["victim", "tenant=open", "x,tenant=open", "{tw:001}", "\n", "-"]
     plans = [planned(caller(by_user), request(user=victim)) for victim in victims]
 
     for plan in plans:
         assert [part.tag for part in plan.parts] == [tag_of("acme")]
-        assert plan.parts[0].limits[0].partition.startswith("tenant=acme,user=")
+        code = user_code("acme", plan.subject.user)
+        assert plan.parts[0].limits[0].partition == f"tenant=acme,user={code}"
         assert plan.subject.tenant == "acme"
 
 
@@ -388,61 +390,99 @@ def test_default_provider(headers: tuple[tuple[str, str], ...], provider: str) -
     assert plan.subject.model == ""
 
 
-def test_only_default_provider() -> None:
-    """If no provider speaks the caller's dialect, the first one is asked."""
-    only = replace(POLICY, default_providers={"anthropic": "anthropic"})
-    plan = plan_unread(only, caller(), entry_of(head("GET", "/v1/models")))
-
-    assert isinstance(plan, Plan)
-    assert plan.target.provider.name == "anthropic"
-
-
-def test_no_default_provider() -> None:
-    """Without any default provider there is nowhere to go."""
-    none = replace(POLICY, default_providers={})
-    found = plan_unread(none, caller(), entry_of(head("GET", "/v1/models")))
-
-    assert found == PathNotMetered("/v1/models")
+def policy_of(**opaque_paths: tuple[str, ...]) -> Policy:
+    """Return the policy with only these providers, which let those paths pass."""
+    providers = {
+        name: replace(POLICY.providers[name], opaque_paths=paths)
+        for name, paths in opaque_paths.items()
+    }
+    names = {each.dialect: each.name for each in reversed(providers.values())}
+    return replace(POLICY, providers=providers, default_providers=names)
 
 
-@pytest.mark.parametrize("unknown_paths", UnknownPaths)
+def asked(policy: Policy, method: str, path: str, *, version: bool = False) -> str:
+    """Return which provider a request goes to, ``""`` if it is refused."""
+    headers = (("anthropic-version", "2023-06-01"),) if version else ()
+    entry = entry_of(head(method, path, headers=headers))
+    found = plan_unread(policy, caller(), entry)
+    if isinstance(found, Plan):
+        return found.target.provider.name
+    assert found == PathNotMetered(path)
+    return ""
+
+
+@pytest.mark.parametrize("version", [False, True])
+def test_the_only_provider(version: bool) -> None:
+    """If nobody speaks the caller's dialect, whoever there is is asked."""
+    only = policy_of(anthropic=())
+    opaque = policy_of(anthropic=EVERYTHING)
+
+    assert asked(only, "GET", "/v1/models", version=version) == "anthropic"
+    assert asked(only, "POST", "/v1/files", version=version) == ""
+    assert asked(opaque, "POST", "/v1/files", version=version) == "anthropic"
+    assert asked(opaque, "DELETE", "/v1/files/f", version=version) == "anthropic"
+
+
+def test_no_provider() -> None:
+    """Without any provider there is nowhere to go."""
+    assert asked(policy_of(), "GET", "/v1/models") == ""
+
+
 @pytest.mark.parametrize(
-    ("method", "path", "known"),
+    ("method", "path", "version", "provider"),
     [
-        ("POST", "/v1/audio/speech", False),
-        ("PUT", "/v1/files", False),
-        ("GET", "/v1/anything", True),
-        ("POST", f"{MESSAGES}/count_tokens", True),
+        # own takes everything; openai, the default, takes nothing but models
+        ("GET", "/v1/models", False, "openai"),
+        ("POST", "/v1/embeddings", False, "own"),
+        ("GET", "/v1/files", False, "own"),
+        ("DELETE", "/v1/files/f", False, "own"),
+        ("POST", "/v1/files", True, ""),
+        ("POST", f"{MESSAGES}/batches", False, "anthropic"),
+        ("GET", f"{MESSAGES}/batches/b", False, "anthropic"),
+        ("DELETE", f"{MESSAGES}/batches/b", False, ""),
     ],
 )
-def test_unknown_paths(
-    method: str, path: str, known: bool, unknown_paths: UnknownPaths
+def test_each_provider_speaks_for_itself(
+    method: str, path: str, version: bool, provider: str
 ) -> None:
+    """
+    What one provider lets pass goes to that provider, be it the default or not; never
+    to one whose API the caller does not speak.
+    """
+    batches = (f"POST {MESSAGES}/batches", f"GET {MESSAGES}/batches/*")
+    several = policy_of(openai=(), own=EVERYTHING, anthropic=batches)
+
+    assert asked(several, method, path, version=version) == provider
+
+
+def test_the_default_comes_first() -> None:
+    """Where several let a path pass, the default provider gets it."""
+    several = policy_of(own=EVERYTHING, openai=EVERYTHING)
+    other = replace(several, default_providers={"openai": "openai"})
+
+    assert asked(several, "POST", "/v1/files") == "own"
+    assert asked(other, "POST", "/v1/files") == "openai"
+
+
+@pytest.mark.parametrize("paths", [EVERYTHING, ()])
+@pytest.mark.parametrize("method", ["POST", "PUT", "QUERY", "GET", "DELETE", "OPTIONS"])
+def test_unknown_paths(method: str, paths: tuple[str, ...]) -> None:
     """A path that nobody can meter is refused, unless its provider lets it pass."""
-    providers = {
-        name: replace(provider, unknown_paths=unknown_paths)
-        for name, provider in POLICY.providers.items()
-    }
-    entry = entry_of(head(method, path))
-    found = plan_unread(replace(POLICY, providers=providers), caller(), entry)
+    found = asked(policy_of(openai=paths), method, "/v1/organization/admin_api_keys")
 
-    passes = known or unknown_paths is UnknownPaths.OPAQUE
-    assert isinstance(found, Plan) is passes
-    assert passes or found == PathNotMetered(path)
+    assert found == ("openai" if paths else "")
 
 
-@pytest.mark.parametrize("unknown_paths", UnknownPaths)
-@pytest.mark.parametrize("path", [f"{CHAT}/", CHAT.upper(), f"{MESSAGES};x"])
-def test_almost_a_metered_path(path: str, unknown_paths: UnknownPaths) -> None:
+@pytest.mark.parametrize("paths", [EVERYTHING, (), ("POST /*", "PUT /*")])
+@pytest.mark.parametrize(
+    "path", [f"{CHAT}/", CHAT.upper(), f"{MESSAGES};x", f"{MESSAGES}/count_tokens/"]
+)
+def test_almost_a_metered_path(path: str, paths: tuple[str, ...]) -> None:
     """What some server could take for a metered path never passes unmetered."""
-    providers = {
-        name: replace(provider, unknown_paths=unknown_paths)
-        for name, provider in POLICY.providers.items()
-    }
-    entry = entry_of(head("POST", path))
-    found = plan_unread(replace(POLICY, providers=providers), caller(), entry)
+    everybody = policy_of(openai=paths, anthropic=paths)
 
-    assert found == PathNotMetered(path)
+    assert asked(everybody, "POST", path) == ""
+    assert asked(everybody, "PUT", path) == ""
 
 
 # === how much =====================================================================
@@ -534,7 +574,7 @@ def test_unsatisfiable(axis: Axis, amounts: Amounts, requested: int) -> None:
     held = parts(limit(Axis.TOKENS, 10_000), limit(axis, 100))
 
     assert unsatisfiable(held, amounts) == Unsatisfiable(
-        f"acme.{axis}", axis, "tenant=acme", 100, requested
+        f"acme.{axis}", axis, "tenant=acme", 100, requested, rate=60
     )
 
 
@@ -599,7 +639,8 @@ def test_without_credential() -> None:
     """Without a credential of its own the sidecar leaves the app's headers alone."""
     changes, removals = outgoing_headers(POLICY, target_of("own"), "chat_completions")
 
-    assert revealed(changes) == {CLUSTER_HEADER: "own", TIMEOUT_HEADER: "slow"}
+    own = POLICY.providers["own"].cluster
+    assert revealed(changes) == {CLUSTER_HEADER: own, TIMEOUT_HEADER: "slow"}
     assert removals == ()
 
 
@@ -618,7 +659,7 @@ def test_timeout_class(model: str | None, route: str, timeout: str) -> None:
     changes, _ = outgoing_headers(POLICY, target_of("openai", model), route)
 
     assert revealed(changes)[TIMEOUT_HEADER] == timeout
-    assert revealed(changes)[CLUSTER_HEADER] == "openai"
+    assert revealed(changes)[CLUSTER_HEADER] == POLICY.providers["openai"].cluster
 
 
 def test_app_cannot_choose_the_route() -> None:

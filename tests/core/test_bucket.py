@@ -186,17 +186,51 @@ def test_used_is_never_negative() -> None:
 
 @pytest.mark.parametrize(
     ("level", "capacity", "expected"),
-    [(100, 1_000, 1_000), (40, 1_000, 40), (100, 30, 30), (20, 30, 20), (-5, 30, -5)],
+    [
+        (100, 1_000, 1_000),
+        (100, 30, 30),
+        (40, 1_000, 940),
+        (80, 30, 10),
+        (20, 30, -50),
+        (-5, 30, -75),
+        (-5, 1_000, 895),
+        (100, 100, 100),
+    ],
 )
 def test_a_changed_capacity(level: int, capacity: int, expected: int) -> None:
     """
-    A full bucket stays full; any other keeps its level, if that fits.
+    What was used stays used, and what was full stays full.
     """
     stored = Bucket(level * UNITS_PER_TOKEN, 7, 3, rate=60, capacity=100)
 
     assert bucket.retune(stored, 90, capacity) == Bucket(
         expected * UNITS_PER_TOKEN, 7, 3, 90, capacity
     )
+
+
+@given(st.integers(-1_000, 1_000), capacities, capacities)
+def test_a_change_that_is_taken_back_leaves_no_trace(
+    less: int, first: int, second: int
+) -> None:
+    """
+    Processors with two policies may take turns on one bucket.
+    """
+    level = min(first, first - less) * UNITS_PER_TOKEN
+    stored = Bucket(level, 7, 3, rate=60, capacity=first)
+    changed = bucket.retune(stored, 90, second)
+
+    assert changed.level_units <= changed.ceiling_units
+    assert bucket.retune(changed, 60, first) == stored
+
+
+def test_debt_stays_in_the_exact_range_when_a_limit_is_lowered() -> None:
+    """
+    However much was used of however large a limit.
+    """
+    floor = -MAX_TOKENS * UNITS_PER_TOKEN
+    stored = Bucket(floor, 7, 3, rate=60, capacity=MAX_TOKENS)
+
+    assert bucket.retune(stored, 1, 1).level_units == floor
 
 
 def test_amounts_are_bounded() -> None:

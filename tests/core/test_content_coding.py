@@ -191,5 +191,22 @@ def test_flood_of_members() -> None:
     chunk = gzip.compress(b"") * 200_000
     started = time.monotonic()
 
-    assert list(decoder("gzip").feed(chunk)) == []
+    assert b"".join(decoder("gzip").feed(chunk)) == b""
     assert time.monotonic() - started < 60
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        gzip.compress(b"") * 10_000,
+        gzip.compress(b"a" * 10_000_000),
+        gzip.compress(b"a") * 10_000,
+    ],
+    ids=["nothing", "much", "pieces"],
+)
+def test_comes_in_steps(chunk: bytes) -> None:
+    """Between two pieces little is read and little is made, whatever the input."""
+    pieces = list(decoder("gzip").feed(chunk))
+
+    assert max(map(len, pieces)) <= 64 * 1024
+    assert len(pieces) >= len(chunk) // 4_096

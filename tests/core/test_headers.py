@@ -19,6 +19,7 @@ from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
     EncodingNotMetered,
+    EnvoyOutdated,
     InternalFault,
     LedgerUnavailable,
     Malformed,
@@ -268,9 +269,11 @@ def test_waiting_does_not_help(rejection: Rejection) -> None:
     assert headers["x-should-retry"] == "false"
 
 
-@pytest.mark.parametrize("kind", [LedgerUnavailable, Draining, InternalFault])
+@pytest.mark.parametrize(
+    "kind", [LedgerUnavailable, Draining, EnvoyOutdated, InternalFault]
+)
 def test_trouble_of_ours(
-    kind: type[LedgerUnavailable | Draining | InternalFault],
+    kind: type[LedgerUnavailable | Draining | EnvoyOutdated | InternalFault],
 ) -> None:
     """Our own trouble comes with a wait and the advice to retry."""
     assert refusal_headers(kind(1_000))[1:] == (

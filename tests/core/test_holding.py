@@ -135,8 +135,8 @@ def test_untaken_limits_are_named_but_not_debited() -> None:
     A hold begins with all of its limits, and nothing taken from any.
     """
     assert untaken((tokens(100, 60), concurrency(3))) == (
-        Taken("tpm|tenant=acme", Axis.TOKENS, 60, 100, 0),
-        Taken("slots|tenant=acme", Axis.CONCURRENCY, 0, 3, 0),
+        Taken("tpm|tokens_per_minute|tenant=acme", Axis.TOKENS, 60, 100, 0),
+        Taken("slots|concurrency|tenant=acme", Axis.CONCURRENCY, 0, 3, 0),
     )
 
 
@@ -147,11 +147,20 @@ def test_long_keys_are_shortened() -> None:
     long = replace(tokens(1), partition="user=" + "x" * 500)
     other = replace(tokens(1), partition="user=" + "x" * 499 + "\ud800")
 
-    assert key_of(tokens(1)) == "tpm|tenant=acme"
-    assert key_of(long).startswith("tpm|sha256:")
-    assert len(key_of(long)) == len("tpm|sha256:") + 64
+    assert key_of(tokens(1)) == "tpm|tokens_per_minute|tenant=acme"
+    assert key_of(long).startswith("tpm|tokens_per_minute|sha256:")
+    assert len(key_of(long)) == len("tpm|tokens_per_minute|sha256:") + 64
     assert key_of(other) != key_of(long)
     assert len(key_of(replace(long, quota="q" * 500))) < 300
+
+
+def test_what_is_counted_is_part_of_the_key() -> None:
+    """
+    A quota that is called as before but counts something else has another level.
+    """
+    keys = {key_of(replace(tokens(1), axis=axis)) for axis in Axis}
+
+    assert len(keys) == len(Axis)
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,26 @@ def test_unknown_key(header: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        (f"Bearer {ACME_KEY},Bearer {ACME_KEY}", "come more than once"),
+        (f"Bearer {ACME_KEY}, Bearer {OPEN_KEY}", "come more than once"),
+        (f"{ACME_KEY},{ACME_KEY}", "come more than once"),
+        (f"Basic {ACME_KEY}", "A key is one word"),
+        (f"Bearer Bearer {ACME_KEY}", "A key is one word"),
+        ("Bearer sk-unknown", "policy."),
+    ],
+)
+def test_why_a_key_may_be_unknown(value: str, hint: str) -> None:
+    """A header that came twice, or is none of ours, is told as that."""
+    rejection = identify(POLICY, (("authorization", value),))
+
+    assert isinstance(rejection, UnknownKey)
+    assert rejection.message.startswith("The API key is not known")
+    assert hint in rejection.message
+
+
+@pytest.mark.parametrize(
     "headers",
     [
         (bearer(ACME_KEY), ("x-api-key", OPEN_KEY)),
@@ -228,15 +248,35 @@ def test_any_headers(headers: list[tuple[str, str]]) -> None:
         ("PUT", "/v1/files", Door.UNKNOWN, "opaque"),
         ("CONNECT", "", Door.UNKNOWN, "opaque"),
         ("", "", Door.UNKNOWN, "opaque"),
+        ("PUT", f"{MESSAGES}/count_tokens", Door.LOOKALIKE, "opaque"),
+        ("POST", f"{MESSAGES}/Count_Tokens/", Door.LOOKALIKE, "opaque"),
         ("GET", "/", Door.BODILESS, "other"),
-        ("GET", CHAT, Door.BODILESS, "other"),
+        ("HEAD", "/health?verbose", Door.BODILESS, "other"),
+        ("GET", "/healthz", Door.UNLISTED, "other"),
+        ("OPTIONS", "/", Door.UNLISTED, "other"),
+        ("DELETE", "/health", Door.UNLISTED, "other"),
+        ("GET", CHAT, Door.UNLISTED, "other"),
+        ("GET", "", Door.UNLISTED, "other"),
         ("GET", "/v1/models", Door.BODILESS, "models"),
         ("GET", "/v1/models?limit=1", Door.BODILESS, "models"),
         ("GET", "/v1/models/gpt-4o", Door.BODILESS, "models"),
-        ("GET", "/v1/models-of-mine", Door.BODILESS, "other"),
+        ("GET", "/v1/models/ft:gpt-4o:acme::abc", Door.BODILESS, "models"),
+        ("GET", "/v1/models/meta-llama/Llama-3.3-70B@1", Door.BODILESS, "models"),
+        ("GET", "/v1/models/", Door.UNLISTED, "other"),
+        ("GET", "/v1/models/..", Door.UNLISTED, "other"),
+        ("GET", "/v1/models/../files", Door.UNLISTED, "other"),
+        ("GET", "/v1/models/%2e%2e/files", Door.UNLISTED, "other"),
+        ("GET", "/v1/models/a;x=/../files", Door.UNLISTED, "other"),
+        ("GET", "/v1/models\\..\\files", Door.UNLISTED, "other"),
+        ("GET", "/v1/models/a\n", Door.UNLISTED, "other"),
+        ("get", "/v1/models", Door.UNKNOWN, "opaque"),
+        ("GET", "/v1/models-of-mine", Door.UNLISTED, "other"),
+        ("GET", "/v1/organization/admin_api_keys", Door.UNLISTED, "other"),
+        ("OPTIONS", "/v1/models", Door.UNLISTED, "other"),
+        ("DELETE", "/v1/models/mine", Door.UNLISTED, "other"),
         ("HEAD", "/v1/models", Door.BODILESS, "models"),
-        ("OPTIONS", CHAT, Door.BODILESS, "other"),
-        ("DELETE", "/v1/files/f", Door.BODILESS, "other"),
+        ("OPTIONS", CHAT, Door.UNLISTED, "other"),
+        ("DELETE", "/v1/files/f", Door.UNLISTED, "other"),
     ],
 )
 def test_door(method: str, path: str, door: Door, route: str) -> None:

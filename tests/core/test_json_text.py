@@ -10,9 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tokenweir.core import json_text
 from tokenweir.core.errors import MalformedRequestError
 from tokenweir.core.json_text import (
     MAX_DEPTH,
+    MAX_ELEMENTS,
+    MAX_REPLY_ELEMENTS,
+    MAX_REPLY_VALUES,
     MAX_VALUES,
     parse_object,
     read_value,
@@ -104,8 +108,10 @@ def test_deep_nesting(body: bytes) -> None:
         b'{"a":[' + b'"",' * MAX_VALUES + b'""]}',
         b'{"a":[' + b"[]," * MAX_VALUES + b"[]]}",
         b"[" * 3 * MAX_VALUES,
+        b'{"a":[' + b"1," * MAX_ELEMENTS + b"1,1]}",
+        b'{"a":["' + b'\\"' * 3_000_000 + b'",' + b'"",' * MAX_VALUES + b'""]}',
     ],
-    ids=["strings", "containers", "depth"],
+    ids=["strings", "containers", "depth", "numbers", "behind escapes"],
 )
 def test_flood_of_values(body: bytes) -> None:
     """A body that would take a hundred times its size is refused unparsed."""
@@ -228,8 +234,9 @@ def test_reads_numbers_that_no_float_holds() -> None:
         b"[" * 100_000,
         nested(10_000),
         b"[" + b"9" * 5_000 + b"]",
-        b"[" + b"{}," * MAX_VALUES + b"{}]",
-        b"[" + b'"",' * 2 * MAX_VALUES + b'""]',
+        b"[" + b"{}," * MAX_REPLY_VALUES + b"{}]",
+        b"[" + b'"",' * 2 * MAX_REPLY_VALUES + b'""]',
+        b"[" + b"1," * MAX_REPLY_ELEMENTS + b"1,1]",
     ],
 )  # fmt: skip
 def test_reads_nothing(text: bytes) -> None:
@@ -239,7 +246,41 @@ def test_reads_nothing(text: bytes) -> None:
 
 def test_reads_much_text() -> None:
     """A long text is no flood of values."""
-    assert read_value(b'"' + b"x" * 2 * MAX_VALUES + b'"') == "x" * 2 * MAX_VALUES
+    quoted = rb"\"" * 2 * MAX_REPLY_VALUES
+
+    assert read_value(b'"' + b"x" * MAX_VALUES + b'"') == "x" * MAX_VALUES
+    assert read_value(b'"' + quoted + b'"') == '"' * 2 * MAX_REPLY_VALUES
+
+
+@pytest.mark.parametrize("window_bytes", range(1, 12))
+@pytest.mark.parametrize(
+    "body",
+    [
+        rb'{"a":"\\\\","b":"\\\"[","c\"":{"d":"\\"}}',
+        rb'{"\\":"\"","\\\"":"\u0022","x":[{"\n":"]"},"\\n"]}',
+        b'{"model":"m","messages":[{"role":"user","content":"x"}]}',
+    ],
+)
+def test_windows(
+    monkeypatch: pytest.MonkeyPatch, body: bytes, window_bytes: int
+) -> None:
+    """Wherever a window of a large body ends, no escape and no string is cut."""
+    monkeypatch.setattr(json_text, "_WINDOW_BYTES", window_bytes)
+
+    assert parse_object(body) == json.loads(body)
+    assert len(list(json_text._windows(body))) > 1
+    assert b"".join(json_text._windows(body)) == body
+
+
+@pytest.mark.parametrize("window_bytes", range(1, 12))
+def test_twice_across_windows(
+    monkeypatch: pytest.MonkeyPatch, window_bytes: int
+) -> None:
+    """A name that occurs twice is found in whichever windows it stands."""
+    monkeypatch.setattr(json_text, "_WINDOW_BYTES", window_bytes)
+
+    with pytest.raises(MalformedRequestError, match="twice"):
+        parse_object(rb'{"\"a\\":1,"b":"\\","\"a\\":2}')
 
 
 @given(st.binary(max_size=60))

@@ -9,8 +9,8 @@ from tokenweir.core.rejection import QuotaFailure
 from tokenweir.core.slots import MAX_DURATION_MS, UNKNOWN_WAIT_MS, Slots
 
 TPM, RPM, SLOTS = tokens(150, 60), requests(2), concurrency(1)
-KEY = "tpm|tenant=acme"
-SLOTS_KEY = "slots|tenant=acme"
+KEY = "tpm|tokens_per_minute|tenant=acme"
+SLOTS_KEY = "slots|concurrency|tenant=acme"
 NOTHING = Amounts(0, 0, 0)
 
 
@@ -34,7 +34,7 @@ def test_a_bucket_fails_with_its_figures() -> None:
     take(levels, TPM)
 
     assert levels.failure(TPM, WORST_CASE, 0) == QuotaFailure(
-        "tpm", TPM.axis, "tenant=acme", 150, 0, 100, 100, 50_000
+        "tpm", TPM.axis, "tenant=acme", 150, 0, 100, 100, 50_000, rate=TPM.rate
     )
     assert levels.failure(TPM, WORST_CASE, 49_999) is not None
     assert levels.failure(TPM, WORST_CASE, 50_000) is None
@@ -95,13 +95,13 @@ def test_all_axes_are_debited_by_their_own_amounts() -> None:
 
     assert {key: stored.reserved for key, stored in levels.buckets.items()} == {
         KEY: 100,
-        "rpm|tenant=acme": 1,
+        "rpm|requests_per_minute|tenant=acme": 1,
     }
     assert levels.slots[SLOTS_KEY].until_ms == {"h": 30_000}
     levels.move("h", held, NOTHING, None, 0)
     assert levels.buckets == {
         KEY: full(60, 150, 0),
-        "rpm|tenant=acme": full(2, 2, 0),
+        "rpm|requests_per_minute|tenant=acme": full(2, 2, 0),
     }
     assert not levels.slots[SLOTS_KEY]
 
@@ -134,7 +134,8 @@ def test_a_move_to_the_same_amounts_touches_no_bucket() -> None:
 
 def test_a_changed_policy_takes_hold_at_the_next_reserve() -> None:
     """
-    Until then the bucket earned at its old rate; a hold never changes its tuning.
+    Until then the bucket earned at its old rate; a hold never changes its tuning. What
+    was used (100, of which 1 was earned back) stays used.
     """
     levels = Levels()
     take(levels, TPM)
@@ -142,7 +143,7 @@ def test_a_changed_policy_takes_hold_at_the_next_reserve() -> None:
 
     stored = levels.buckets[KEY]
     assert (stored.level_units, stored.rate, stored.capacity) == (
-        51 * UNITS_PER_TOKEN,
+        901 * UNITS_PER_TOKEN,
         600,
         1_000,
     )

@@ -1,11 +1,15 @@
-"""Names of models, patterns, and secrets that do not show."""
+"""Names of models, patterns, secrets that do not show, and what Envoy is told."""
 
 import traceback
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.examples import PROVIDER_KEY, policy
-from tokenweir.core.policy import Secret, matches
+from tokenweir.core.policy import Provider, Secret, TimeoutClass, matches
+
+OWN = Provider("own", "openai", "https", "a.example", 443, "/x")
 
 
 def test_secret_does_not_show() -> None:
@@ -76,3 +80,87 @@ def test_model_by_name(name: str, model: str | None) -> None:
 def test_matches(name: str, patterns: tuple[str, ...], expected: bool) -> None:
     """A pattern is a whole name, or its beginning if it ends in a star."""
     assert matches(name, patterns) is expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "passes"),
+    [
+        ("POST /v1/embeddings", True),
+        ("GET /v1/embeddings", False),
+        ("POST /v1/embeddings/", False),
+        ("POST /v1/Embeddings", False),
+        ("GET /v1/files/", True),
+        ("GET /v1/files/file-1/content", True),
+        ("GET /v1/files", False),
+        ("HEAD /v1/files/f", False),
+        ("DELETE /v1/files/f", False),
+        ("GET /v1/files/..", False),
+        ("GET /v1/files/../organization/admin_api_keys", False),
+        ("GET /v1/files/./f", False),
+        ("GET /v1/files/..f", True),
+        ("GET /v1/files/%2e%2e/organization", False),
+        ("GET /v1/files/..;/organization", False),
+        ("GET /v1/files/..\\organization", False),
+        ("GET /v1/files/f\n", False),
+    ],
+)
+def test_paths_that_pass(asked: str, passes: bool) -> None:
+    """What is listed passes, and nothing that a server could read as another path."""
+    method, _, path = asked.partition(" ")
+    listed = replace(OWN, opaque_paths=("POST /v1/embeddings", "GET /v1/files/*"))
+
+    assert listed.lets_pass(method, path) is passes
+    assert replace(OWN, opaque_paths=("*",)).lets_pass(method, path)
+    assert not OWN.lets_pass(method, path)
+
+
+# === what Envoy is rendered from ==================================================
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "other"},
+        {"scheme": "http"},
+        {"host": "b.example"},
+        {"port": 444},
+        {"path_prefix": ""},
+        {"ca_file": "/ca.pem"},
+    ],
+)
+def test_a_provider_that_is_another(change: dict[str, Any]) -> None:
+    """Whatever Envoy is told of a provider is in the name of its cluster."""
+    other = replace(OWN, **change)
+
+    assert other.cluster != OWN.cluster
+    assert other.cluster.startswith(f"{other.name}-")
+
+
+def test_a_provider_that_is_the_same() -> None:
+    """What Envoy is not told, such as a credential, leaves the cluster as it is."""
+    assert OWN.cluster == "own-2ec720a74f"
+    assert replace(OWN, credential=Secret("sk-x")).cluster == OWN.cluster
+
+
+def test_rendering() -> None:
+    """Of each part that Envoy is rendered from, a change is seen, by its path."""
+    first = policy()
+    slow = TimeoutClass("slow")
+    providers = {**first.providers, "own": replace(first.providers["own"], port=1)}
+    second = replace(
+        first,
+        providers=providers,
+        timeout_classes={"default": TimeoutClass("default", 1), "slow": slow},
+        retries=5,
+        body_limit_bytes=1,
+        tenants={},
+        models={},
+    )
+    known = set(first.rendering.values())
+    changed = [path for path, it in second.rendering.items() if it not in known]
+
+    assert changed == [
+        *("providers.own", "timeouts.default", "timeouts.slow"),
+        *("retries", "body_limit"),
+    ]
+    assert replace(first, tenants={}, models={}).rendering == first.rendering

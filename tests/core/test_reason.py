@@ -8,6 +8,7 @@ from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
     EncodingNotMetered,
+    EnvoyOutdated,
     InternalFault,
     LedgerUnavailable,
     Malformed,
@@ -30,6 +31,7 @@ NAMES: dict[Rejection, str] = {
     BodyTooLarge(1): "body_too_large",
     LedgerUnavailable(1): "ledger_unavailable",
     Draining(1): "draining",
+    EnvoyOutdated(1): "envoy_outdated",
     InternalFault(1): "internal_fault",
 }
 

@@ -3,6 +3,7 @@ from dataclasses import replace
 from tests.ledger.builders import hold, used
 from tokenweir.core.bucket import MAX_TOKENS
 from tokenweir.core.hold import Amounts, Outcome, Settlement
+from tokenweir.core.partition import user_code
 from tokenweir.core.record import (
     CLASSES,
     LABELS,
@@ -32,6 +33,17 @@ def test_labels_say_who_asked_whom_for_what() -> None:
         "acme-ci",
         "gpt-4o",
     )
+
+
+def test_an_end_user_is_told_by_a_hash() -> None:
+    """
+    A user's id may be a name or an address: it is written nowhere.
+    """
+    made = hold(1)
+    nobody = replace(made, subject=replace(made.subject, user=""))
+
+    assert labels_of(made)["user"] == user_code("acme", "ann")
+    assert labels_of(nobody)["user"] == ""
 
 
 def test_no_label_can_pretend_to_be_two() -> None:

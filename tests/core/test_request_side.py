@@ -43,11 +43,13 @@ from tokenweir.core.events import (
 )
 from tokenweir.core.exchange import Exchange
 from tokenweir.core.hold import Amounts, Denied, Granted, Hold
-from tokenweir.core.policy import Secret
+from tokenweir.core.partition import user_code
+from tokenweir.core.policy import Secret, Tenant
 from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
     EncodingNotMetered,
+    EnvoyOutdated,
     InternalFault,
     LedgerUnavailable,
     Malformed,
@@ -63,6 +65,11 @@ from tokenweir.core.step import State
 from tokenweir.core.usage import Source
 
 ARRIVAL = Arrival(policy(), "0-19b7a0e1c00-abc")
+OWN = replace(policy().providers["own"], opaque_paths=("*",))
+OPAQUE = replace(
+    ARRIVAL,
+    policy=replace(policy(), providers={**policy().providers, "own": OWN}),
+)
 GRANTED = Granted("1", (STATE,), (replace(FAILURE, shadow=True),))
 
 
@@ -79,9 +86,10 @@ def reserving(
     tokens: int = 30,
     key: str = ACME_KEY,
     path: str = CHAT,
+    arrival: Arrival = ARRIVAL,
 ) -> Exchange:
     """Return an exchange whose reserve is in flight."""
-    exchange = begun(head("POST", path, key=key))
+    exchange = begun(head("POST", path, key=key), arrival)
     exchange.handle(RequestBody(body), NOW_MS)
     exchange.handle(Counted(tokens, Source.COUNTED), NOW_MS)
     assert exchange.state is State.RESERVING
@@ -178,8 +186,6 @@ def test_plain_body(encoding: str) -> None:
     [
         ("GET", "/v1/models", "models"),
         ("HEAD", "/v1/models", "models"),
-        ("OPTIONS", CHAT, "other"),
-        ("DELETE", "/v1/files/f", "other"),
         ("GET", "/", "other"),
     ],
 )
@@ -209,15 +215,91 @@ def test_bodiless_method_with_a_body() -> None:
     assert rejection_of(exchange, RequestBody(b"x")) == PathNotMetered("/v1/models")
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b"no JSON"])
-def test_token_free(body: bytes) -> None:
-    """Counting tokens costs none, and its body is the provider's to judge."""
-    exchange = begun(head("POST", f"{MESSAGES}/count_tokens"))
-    [command] = exchange.handle(RequestBody(body), NOW_MS)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "DELETE"])
+@pytest.mark.parametrize("body", [None, b"", b"x"])
+def test_bodiless_on_other_paths(method: str, body: bytes | None) -> None:
+    """The credential goes along, so what apps need not read is refused."""
+    exchange = Exchange(ARRIVAL)
+    last: Event = head(method, "/v1/files/f", ended=body is None)
+    if body is not None:
+        exchange.handle(last, NOW_MS)
+        last = RequestBody(body)
+
+    assert rejection_of(exchange, last) == PathNotMetered("/v1/files/f")
+
+
+def test_bodiless_on_other_paths_that_may_pass() -> None:
+    """Where a provider lets it pass, it is held against requests and slots."""
+    exchange = Exchange(OPAQUE)
+    [command] = exchange.handle(head("DELETE", "/v1/files/f", ended=True), NOW_MS)
+
+    assert command == Reserve(hold_of(exchange))
+    assert hold_of(exchange).subject.route == "other"
+    with_body = begun(head("DELETE", "/v1/files/f"), OPAQUE)
+    assert rejection_of(with_body, RequestBody(b"x")) == PathNotMetered("/v1/files/f")
+
+
+# === counting =====================================================================
+
+COUNT_TOKENS = f"{MESSAGES}/count_tokens"
+
+
+def test_token_free() -> None:
+    """Counting tokens costs none; who is asked, and by which name, is the model's."""
+    exchange = begun(head("POST", COUNT_TOKENS))
+    [command] = exchange.handle(RequestBody(messages("claude")), NOW_MS)
 
     assert command == Reserve(hold_of(exchange))
     assert hold_of(exchange).amounts == Amounts(1, 0, 0)
     assert hold_of(exchange).subject.route == "count_tokens"
+    assert hold_of(exchange).subject.model == "claude"
+    assert side_of(exchange).quotas == ("acme.requests_per_minute", "acme.concurrency")
+    answer = forwarded(exchange)
+    assert answer.body is not None
+    assert json.loads(answer.body)["model"] == "claude-haiku-4-5"
+    assert answer.ticket.dialect == ""
+    assert not answer.strip_usage
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", Malformed),
+        (b"no JSON", Malformed),
+        (b"{}", Malformed),
+        (messages("gpt-4o-mini"), Malformed),  # of a provider that can't count
+        (messages("claude-9"), ModelNotAllowed),
+    ],
+)
+def test_token_free_for_whom(body: bytes, why: type[Rejection]) -> None:
+    """A model that could not be called can't be counted for either."""
+    exchange = begun(head("POST", COUNT_TOKENS))
+
+    assert isinstance(rejection_of(exchange, RequestBody(body)), why)
+    assert side_of(exchange).hold is None
+
+
+def test_token_free_without_a_body() -> None:
+    """Neither no body nor one that can't be read names a model."""
+    encoded = head("POST", COUNT_TOKENS, headers=(("content-encoding", "gzip"),))
+    empty = head("POST", COUNT_TOKENS, ended=True)
+
+    assert isinstance(rejection_of(Exchange(ARRIVAL), empty), Malformed)
+    assert isinstance(rejection_of(Exchange(ARRIVAL), encoded), EncodingNotMetered)
+
+
+def test_token_free_for_a_key() -> None:
+    """A tenant's own list of models holds for counting as well."""
+    first = policy()
+    tenants = {**first.tenants, "acme": Tenant("acme", models=("gpt-*",))}
+    arrival = replace(ARRIVAL, policy=replace(first, tenants=tenants))
+    exchange = begun(head("POST", COUNT_TOKENS), arrival)
+
+    found = rejection_of(exchange, RequestBody(messages("claude")))
+    assert found == ModelNotAllowed("claude")
+
+
+# === paths that nobody reads ======================================================
 
 
 @pytest.mark.parametrize("ended", [True, False])
@@ -229,10 +311,34 @@ def test_unknown_path(ended: bool) -> None:
     assert found == PathNotMetered("/v1/audio/speech")
 
 
+@pytest.mark.parametrize("path", [CHAT, "/v1/models"])
+def test_a_provider_that_envoy_knows_otherwise(path: str) -> None:
+    """What would go to an address of before is refused before anything is held."""
+    moved = policy()
+    others = [it for key, it in moved.rendering.items() if key != "providers.openai"]
+    exchange = Exchange(replace(ARRIVAL, rendered=frozenset(others)))
+    method = "POST" if path == CHAT else "GET"
+    [command] = exchange.handle(head(method, path, ended=method == "GET"), NOW_MS)
+    if command == AwaitBody():
+        [command] = exchange.handle(RequestBody(chat()), NOW_MS)
+
+    assert command == Reject(EnvoyOutdated(RETRY_MS), "chat_completions")
+    assert side_of(exchange).hold is None
+    assert side_of(exchange).quotas == ()
+
+
+def test_a_provider_that_envoy_knows() -> None:
+    """Whatever else has changed, what Envoy knows can be called."""
+    known = frozenset({policy().providers["openai"].digest})
+    exchange = begun(head(), replace(ARRIVAL, rendered=known))
+    [command] = exchange.handle(RequestBody(chat()), NOW_MS)
+
+    assert isinstance(command, CountPrompt)
+
+
 def test_opaque_path() -> None:
     """Where the provider lets unknown paths pass, their bodies are not waited for."""
-    opaque = replace(policy(), default_providers={"openai": "own"})
-    exchange = Exchange(replace(ARRIVAL, policy=opaque))
+    exchange = Exchange(OPAQUE)
     [command] = exchange.handle(head("POST", "/v1/audio/speech"), NOW_MS)
 
     assert command == Reserve(hold_of(exchange))
@@ -351,6 +457,18 @@ def test_users_of_one_key_alternate() -> None:
     assert len({entry.parts for entry in holds}) == 1
 
 
+def test_a_user_is_told_the_name_that_they_gave() -> None:
+    """The ledger's limits go by a hash; a refusal tells its caller their own id."""
+    exchange = reserving(chat(user="ann"))
+    partition = f"tenant=acme,user={user_code('acme', 'ann')}"
+    failure = replace(FAILURE, partition=partition)
+    exchange.handle(Refused(Denied("1", (failure,))), NOW_MS)
+
+    rejection = side_of(exchange).rejection
+    assert isinstance(rejection, QuotaExhausted)
+    assert rejection.failures[0].partition == "tenant=acme,user=ann"
+
+
 # === the ledger's word ============================================================
 
 
@@ -365,6 +483,8 @@ def test_ticket() -> None:
     assert ticket.dialect == "chat_completions"
     assert (ticket.counting_model, ticket.tokenizer) == ("gpt-4o-mini", "o200k_base")
     assert ticket.output_cap == 200
+    assert ticket.choices == 2
+    assert ticket.max_output_tokens is None  # a default of ours is no knowledge
     assert ticket.states == GRANTED.states
     assert ticket.shadowed == side_of(exchange).shadowed == GRANTED.shadowed
     assert ticket.flags == ()
@@ -373,6 +493,16 @@ def test_ticket() -> None:
 def test_ticket_without_a_cap() -> None:
     """Who sets no cap has none: what was reserved is no cap."""
     assert forwarded(reserving(chat())).ticket.output_cap is None
+
+
+def test_ticket_of_a_model_with_a_maximum() -> None:
+    """A maximum that the policy names goes with the ticket: reports are judged by it."""
+    snapshot = policy()
+    model = replace(snapshot.models["fast"], maximum_is_known=True)
+    arrival = Arrival(replace(snapshot, models={"fast": model}), "0-1-a")
+
+    exchange = reserving(chat("fast"), arrival=arrival)
+    assert forwarded(exchange).ticket.max_output_tokens == 1_000
 
 
 def test_ticket_without_a_prompt() -> None:
@@ -446,7 +576,7 @@ def test_credential_replaces_the_key() -> None:
     headers = dict(answer.set_headers)
 
     assert isinstance(headers["authorization"], Secret)
-    assert headers["x-tokenweir-cluster"] == "openai"
+    assert headers["x-tokenweir-cluster"] == policy().providers["openai"].cluster
     assert set(answer.remove_headers) == {"x-api-key", "api-key"}
     assert "CANARY" not in repr(answer)
     assert "CANARY" not in answer.ticket.to_text()
@@ -585,6 +715,26 @@ def test_body_limit_is_exact(spare: int) -> None:
 
     expected = BodyTooLarge(limit) if spare < 0 else None
     assert side_of(exchange).rejection == expected
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+@pytest.mark.parametrize("body", [chat(), messages(), b"{", b"", b"x" * 2_000])
+def test_reading_ahead_changes_nothing(path: str, body: bytes) -> None:
+    """What was read ahead is answered as what was not, refusals too."""
+    arrival = replace(ARRIVAL, policy=replace(policy(), body_limit_bytes=1_000))
+    exchange, ahead = (begun(head(path=path), arrival) for _ in range(2))
+    event = side_of(ahead).read_ahead(RequestBody(body))
+
+    assert (event.read is None) is (len(body) > 1_000)
+    assert ahead.handle(event, NOW_MS) == exchange.handle(RequestBody(body), NOW_MS)
+    assert side_of(ahead).rejection == side_of(exchange).rejection
+
+
+def test_reading_ahead_where_nobody_reads() -> None:
+    """A body that no dialect reads is not read ahead either."""
+    exchange = begun(head(path="/v1/models"))
+
+    assert side_of(exchange).read_ahead(RequestBody(b"{}")) == RequestBody(b"{}")
 
 
 def test_request_id_is_bounded() -> None:

@@ -460,3 +460,55 @@ def test_mutated_stream(place: int, junk: bytes) -> None:
     usage = facts_of(body).usage
 
     assert usage is None or min(usage.by_class().values(), default=0) >= 0
+
+
+def test_much_is_read_in_steps() -> None:
+    """A chunk that holds much is read step by step, by empty chunks."""
+    reader = ResponseReader(CHAT, status=200, content_type=SSE, content_encoding="gzip")
+    reader.feed(gzip.compress(stream(text("a")) * 5_000))
+    first = reader.facts.deltas
+    steps = 1
+    while reader.behind:
+        reader.feed(b"")
+        steps += 1
+
+    assert 0 < first < 1_000
+    assert steps > 5
+    assert reader.facts.deltas == 5_000
+
+
+@pytest.mark.parametrize("chunk", [b"", stream(text("a")), stream(text("a")) * 40])
+def test_little_is_read_at_once(chunk: bytes) -> None:
+    """What a provider sends at a time is one step."""
+    reader = ResponseReader(CHAT, status=200, content_type=SSE, content_encoding="")
+    reader.feed(chunk)
+
+    assert not reader.behind
+    assert reader.facts.deltas == chunk.count(b"delta")
+
+
+@pytest.mark.parametrize("last", [stream(text("b")), b""])
+def test_whoever_does_not_ask_has_it_read_all_the_same(last: bytes) -> None:
+    """What is left is read with the next chunk, or at the end: nothing is lost."""
+    reader = ResponseReader(CHAT, status=200, content_type=SSE, content_encoding="")
+    reader.feed(stream(text("a")) * 5_000)
+    behind = reader.behind
+    if last:
+        reader.feed(last)
+    reader.end()
+
+    assert behind
+    assert not reader.behind
+    assert reader.facts.deltas == 5_000 + bool(last)
+
+
+def test_a_step_that_breaks_ends_its_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a bug of ours the rest of its chunk is not waited for."""
+    reader = ResponseReader(CHAT, status=200, content_type=SSE, content_encoding="")
+    with monkeypatch.context() as patch:
+        patch.setattr(type(CHAT), "read_event", None)
+        with pytest.raises(TypeError):
+            reader.feed(stream(text("a")) * 5_000)
+    reader.feed(b"")
+
+    assert not reader.behind

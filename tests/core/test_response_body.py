@@ -12,6 +12,7 @@ from tokenweir.core.dialects.base import ResponseFacts
 from tokenweir.core.response_body import (
     MAX_JSON_BYTES,
     TAIL_BYTES,
+    Body,
     EventBody,
     JsonBody,
     UnknownBody,
@@ -21,6 +22,11 @@ from tokenweir.core.usage import TokenUsage
 CHAT = by_route("chat_completions")
 USAGE = b'"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18}'
 KNOWN = TokenUsage(input_tokens=11, output_tokens=7)
+
+
+def read(body: Body, piece: bytes) -> int:
+    """Have *body* read *piece*; return the number of its steps."""
+    return 1 + sum(1 for _ in body.feed(piece))
 
 
 def json_facts(*pieces: bytes) -> ResponseFacts:
@@ -38,7 +44,7 @@ def event_facts(*pieces: bytes) -> ResponseFacts:
     facts = ResponseFacts()
     body = EventBody(CHAT, facts)
     for piece in pieces:
-        body.feed(piece)
+        read(body, piece)
     body.end()
     return facts
 
@@ -55,9 +61,9 @@ def test_events_are_read_as_they_come() -> None:
     """What an event says is known before the next one comes."""
     facts = ResponseFacts()
     body = EventBody(CHAT, facts)
-    body.feed(b'data: {"choices":[{"delta":{"content":"a"}}]}\n')
+    read(body, b'data: {"choices":[{"delta":{"content":"a"}}]}\n')
     before = facts.texts.copy()
-    body.feed(b"\ndata: {")
+    read(body, b"\ndata: {")
 
     assert before == []
     assert facts.texts == ["a"]
@@ -86,11 +92,113 @@ def test_broken_event_stays_doubtful() -> None:
 
 def test_event_above_the_cap() -> None:
     """An event that is too long is lost, which is said; the rest is read (S09)."""
-    pieces = [b"x" * 65_536] * 140
+    pieces = [b"x" * 65_536] * 20
     facts = event_facts(b"data: ", *pieces, b"\n\ndata: {" + USAGE + b"}\n\n")
 
     assert facts.unreadable
     assert facts.usage == KNOWN
+
+
+DELTA = b'data: {"choices":[{"delta":{"content":"abcd"}}]}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("piece", "least", "most"),
+    [
+        (DELTA, 1, 1),
+        (DELTA * 60, 1, 1),
+        (b"data: " + b"x" * 500_000, 1, 1),
+        (b"\n" * 65_536, 1, 4),
+        (b"data: x\n\n" * 10_000, 20, 79),
+        (b": x\n" * 10_000, 10, 40),
+        ((b"data: " + b"x" * 4_000 + b"\n\n") * 100, 20, 40),
+    ],
+    ids=["one", "some", "a long line", "empty", "tiny", "comments", "large"],
+)
+def test_events_are_read_in_steps(piece: bytes, least: int, most: int) -> None:
+    """What holds much work is read in steps; what a provider sends at once is one."""
+    assert least <= read(EventBody(CHAT, ResponseFacts()), piece) <= most
+
+
+def endless(*pieces: bytes, max_lines: int = 100) -> ResponseFacts:
+    """Return what is known after a stream that is longer than *max_lines*."""
+    facts = ResponseFacts()
+    body = EventBody(CHAT, facts, max_lines=max_lines)
+    for piece in pieces:
+        read(body, piece)
+    body.end()
+    return facts
+
+
+REPORT = b"data: {" + USAGE + b"}\n\n"
+
+
+@pytest.mark.parametrize("end", [b"", b"data: [DONE]\n\n", b"data: {"])
+@pytest.mark.parametrize("step", [50, 1_000, 1_000_000])
+def test_usage_behind_a_long_stream(end: bytes, step: int) -> None:
+    """Of a stream that is too long the end is read, however it was cut."""
+    stream = DELTA * 20_000 + REPORT + end
+    facts = endless(*(stream[at : at + step] for at in range(0, len(stream), step)))
+
+    assert facts.usage == KNOWN
+    assert facts.usage_final
+    assert not facts.unreadable
+    assert facts.deltas < 1_500
+
+
+@pytest.mark.parametrize("rest", [b"", b"data: {", b"\n", b"data: " + b"x" * 100_000])
+def test_long_stream_without_usage(rest: bytes) -> None:
+    """The text that was skipped is taken to be as dense as what was read."""
+    facts = endless(*[DELTA * 1_000] * 20, rest)
+    generated_bytes = 4 * 20_000
+
+    assert facts.unreadable
+    assert not facts.usage_final
+    assert 0.95 * generated_bytes < facts.text_bytes < 4 * generated_bytes
+    assert sum(map(len, facts.texts)) < 10_000
+
+
+def test_report_before_much_that_was_skipped() -> None:
+    """A report covers no text that was skipped after it, nor is that an end."""
+    facts = endless(DELTA, REPORT, b"data: [DONE]\n\n", *[DELTA * 1_000] * 20)
+
+    assert facts.usage == KNOWN
+    assert not facts.usage_final
+    assert not facts.finished
+    assert facts.unreadable
+
+
+def test_stream_that_is_just_too_long() -> None:
+    """If no byte was skipped, nothing is doubtful, also within an event."""
+    stream = DELTA * 100 + REPORT
+    facts = endless(*(stream[at : at + 7] for at in range(0, len(stream), 7)))
+
+    assert facts.usage == KNOWN
+    assert facts.usage_final
+    assert facts.text_bytes == 400
+    assert not facts.unreadable
+
+
+def test_long_stream_of_few_lines() -> None:
+    """Bytes are work, too: after so many of them the rest is skipped."""
+    event = b"data: " + b"x" * 1_000 + b"\n\n"
+    facts = endless(*[event] * 100, DELTA * 10_000)
+
+    assert facts.deltas < 500
+    assert facts.unreadable
+
+
+def test_memory_of_an_endless_stream() -> None:
+    """Of a stream that never ends no more is kept than its end."""
+    body = EventBody(CHAT, ResponseFacts(), max_lines=10)
+    piece = b"data: x\n\n" * 1_000
+    tracemalloc.start()
+    for _ in range(1_000):
+        read(body, piece)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak_bytes < 200_000
 
 
 @pytest.mark.parametrize("size_bytes", [1, 7, 1_000_000])
@@ -254,7 +362,7 @@ def test_unknown_body() -> None:
     body = UnknownBody(facts)
     body.end()
     before = facts.unreadable
-    body.feed(b"<html>")
+    read(body, b"<html>")
 
     assert not before
     assert facts == ResponseFacts(unreadable=True)

@@ -24,6 +24,7 @@ from tests.wire import (
     chunk,
     delta,
     encoded,
+    sse,
 )
 from tokenweir.core.commands import (
     CountTexts,
@@ -46,6 +47,7 @@ from tokenweir.core.events import (
 from tokenweir.core.exchange import Exchange
 from tokenweir.core.headers import response_changes
 from tokenweir.core.hold import Outcome, Settlement
+from tokenweir.core.plausible import IMPLAUSIBLE_REPORT
 from tokenweir.core.response import ResponseReader
 from tokenweir.core.step import State
 from tokenweir.core.ticket import Ticket
@@ -319,6 +321,102 @@ def test_clock_that_steps_back() -> None:
     assert settlement.first_token_ms == 0
 
 
+# === reports that can't be true ===================================================
+
+ABSURD = 10**9
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {"prompt_tokens": 11, "completion_tokens": ABSURD},
+        {"prompt_tokens": ABSURD, "completion_tokens": 7},
+        {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": ABSURD},
+        {"prompt_tokens": 11, "completion_tokens": ABSURD * 1_000},
+    ],
+)
+def test_implausible(figures: dict[str, int]) -> None:
+    """A report that can't be true is told, and what passed is counted."""
+    exchange = after([delta("Hello"), FINISH, chunk(choices=[], usage=figures)])
+    settlement = settled(exchange, ResponseChunk(DONE, ended=True), tokens=3)
+
+    assert settlement.usage == TokenUsage(input_tokens=30, output_tokens=3)
+    assert settlement.source is Source.COUNTED
+    assert settlement.outcome is Outcome.COMPLETED
+    assert settlement.flags == (IMPLAUSIBLE_REPORT,)
+
+
+def test_implausible_json() -> None:
+    """It is the same with an answer that is no stream."""
+    exchange = responding(ResponseHead(200, JSON))
+    absurd = REPLY.replace(
+        b'"completion_tokens": 7', b'"completion_tokens": %d' % ABSURD
+    )
+    settlement = settled(exchange, ResponseChunk(absurd, ended=True), tokens=3)
+
+    assert settlement.usage == TokenUsage(input_tokens=30, output_tokens=3)
+    assert settlement.flags == (IMPLAUSIBLE_REPORT,)
+
+
+@pytest.mark.parametrize(
+    ("start", "stop"),
+    [
+        ({"input_tokens": ABSURD, "output_tokens": 1}, {"output_tokens": 7}),
+        ({"input_tokens": 11, "output_tokens": 1}, {"output_tokens": ABSURD}),
+        ({"input_tokens": 11, "cache_read_input_tokens": ABSURD}, {"output_tokens": 7}),
+        (
+            {"input_tokens": 11, "cache_creation_input_tokens": ABSURD * 10**5},
+            {"output_tokens": 7},
+        ),
+    ],
+)
+@pytest.mark.parametrize("whole", [True, False])
+def test_implausible_messages(
+    start: dict[str, int], stop: dict[str, int], whole: bool
+) -> None:
+    """A figure of either event makes the report implausible, also if it is cut."""
+    begun = sse({"type": "message_start", "message": {"usage": start}})
+    ended = sse({"type": "message_delta", "delta": {}, "usage": stop})
+    pieces = [begun, TEXT, ended]
+    event = ResponseChunk(STOP, ended=True) if whole else StreamClosed()
+    settlement = settled(after(pieces, MESSAGES_TICKET), event, tokens=3)
+
+    assert settlement.usage.total_input_tokens == 30
+    assert settlement.usage.total_output_tokens in (3, 7)
+    assert settlement.flags == (IMPLAUSIBLE_REPORT,)
+
+
+def test_flags_beside_each_other() -> None:
+    """What the request side noted is not lost by it."""
+    flagged = replace(TICKET, flags=("ledger_open",))
+    absurd = chunk(choices=[], usage={"prompt_tokens": 1, "completion_tokens": ABSURD})
+    exchange = after([delta("Hello"), absurd], flagged)
+
+    flags = settled(exchange, ResponseChunk(DONE, ended=True), tokens=3).flags
+    assert flags == ("ledger_open", IMPLAUSIBLE_REPORT)
+
+
+def test_running_totals_behind_an_implausible_one() -> None:
+    """Reports are cumulative: what is said last is judged."""
+    usages = [ABSURD, 7]
+    pieces = [
+        chunk(choices=[], usage={"prompt_tokens": 11, "completion_tokens": tokens})
+        for tokens in usages
+    ]
+    settlement = settled(after([delta("Hello"), *pieces]), StreamClosed())
+
+    assert settlement.usage == REPORTED
+    assert settlement.flags == ()
+
+
+def test_progress_is_plausible() -> None:
+    """Running totals that can't be true are no progress: a lost hold is charged it."""
+    absurd = chunk(choices=[], usage={"prompt_tokens": 1, "completion_tokens": ABSURD})
+    exchange = after([delta("x" * 40), absurd])
+
+    assert exchange.handle(Tick(), NOW_MS) == [Extend(TICKET.hold, 10)]
+
+
 # === without a report =============================================================
 
 
@@ -372,13 +470,33 @@ def test_source_of_the_count(source: Source) -> None:
 
 def test_long_texts_are_not_kept_whole() -> None:
     """Text beyond what is kept is counted by its bytes."""
-    exchange = after([delta("é" * 200_000)])
+    exchange = after([delta("é" * 150_000)])
     [_, command] = exchange.handle(ResponseChunk(b"", ended=True), NOW_MS)
 
     assert isinstance(command, CountTexts)
     kept_bytes = sum(len(text.encode()) for text in command.texts)
-    assert kept_bytes + command.dropped_bytes == 400_000
-    assert 0 < kept_bytes < 300_000
+    assert kept_bytes + command.dropped_bytes == 300_000
+    assert 0 < kept_bytes < 280_000
+
+
+def test_much_is_read_in_steps() -> None:
+    """A piece that holds much work is read by empty pieces, step by step."""
+    exchange = Exchange.resume(TICKET)
+    assert exchange.response is not None
+    assert not exchange.response.behind
+    exchange.handle(SEEN, NOW_MS)
+    exchange.handle(ResponseChunk(delta("x") * 2_000), NOW_MS)
+    behind = exchange.response.behind
+    steps = 0
+    while exchange.response.behind:
+        assert exchange.handle(ResponseChunk(b""), NOW_MS) == [PassChunk()]
+        steps += 1
+    [command] = exchange.handle(StreamClosed(), NOW_MS)
+
+    assert behind
+    assert steps > 5
+    assert isinstance(command, CountTexts)
+    assert "".join(command.texts) == "x" * 2_000
 
 
 def test_counting_breaks() -> None:
@@ -486,6 +604,16 @@ def test_json_cut() -> None:
 # === errors in a 200 ==============================================================
 
 
+@pytest.mark.parametrize("end", [ResponseChunk(b"", ended=True), StreamClosed()])
+@pytest.mark.parametrize("pieces", [[START, OVERLOADED], [OVERLOADED, START]])
+def test_error_beside_the_start(pieces: list[bytes], end: Event) -> None:
+    """What a message's start tells is no work: an error before or behind it is free."""
+    settlement = settled(after(pieces, MESSAGES_TICKET), end)
+
+    assert settlement.usage == TokenUsage()
+    assert settlement.outcome is Outcome.UPSTREAM_FAILED
+
+
 @pytest.mark.parametrize(
     ("of", "error"), [(TICKET, ERROR), (MESSAGES_TICKET, OVERLOADED)]
 )
@@ -510,11 +638,6 @@ def test_error_before_any_work(of: Ticket, error: bytes, end: Event) -> None:
         (
             MESSAGES_TICKET,
             [START, TEXT, OVERLOADED],
-            TokenUsage(input_tokens=9, cached_input_tokens=1, output_tokens=4),
-        ),
-        (
-            MESSAGES_TICKET,
-            [START, OVERLOADED],
             TokenUsage(input_tokens=9, cached_input_tokens=1, output_tokens=4),
         ),
     ],

@@ -175,6 +175,25 @@ def test_event_above_the_cap(event: bytes, size_bytes: int) -> None:
     assert parser.dropped == 1
 
 
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        (b"data: x\n\n", 2),
+        (b"data: x\r\n\r\ndata: y\r\n\r\n", 4),
+        (b": x\n" * 10, 10),
+        (b"\n" * 10, 1),
+        (b"data: x", 0),
+        (b"", 0),
+    ],
+)
+def test_lines_that_were_looked_at(body: bytes, lines: int) -> None:
+    """Work goes by lines; a run of empty ones is one."""
+    parser = SSEParser()
+    parser.feed(body)
+
+    assert parser.lines == lines
+
+
 def test_event_at_the_cap() -> None:
     """An event of just the cap is kept."""
     assert parse(b"data: " + b"x" * 10 + b"\n\n", max_event_bytes=16) == [
@@ -233,7 +252,7 @@ def test_long_event_in_small_pieces() -> None:
     That would be some 500 GB here: minutes, where once through is a second.
     """
     event = b"data: " + b"x" * 8_000_000
-    parser = SSEParser()
+    parser = SSEParser(max_event_bytes=10_000_000)
     started = time.monotonic()
     for piece in in_pieces(event, 64):
         assert parser.feed(piece) == []
@@ -246,7 +265,7 @@ def test_long_event_in_small_pieces() -> None:
 def test_memory_of_a_long_event(end: bytes) -> None:
     """A long event is copied once, and is not there five times over (S09)."""
     event = b"data: " + b"x" * 4_000_000
-    parser = SSEParser()
+    parser = SSEParser(max_event_bytes=5_000_000)
     tracemalloc.start()
     for piece in in_pieces(event, 1_000):
         parser.feed(piece)

@@ -36,7 +36,7 @@ from tokenweir.core.rejection import QuotaFailure
 from tokenweir.core.tag import MAX_RECORDS, Tag
 
 TPM = tokens(150, 60)
-KEY = "tpm|tenant=acme"
+KEY = "tpm|tokens_per_minute|tenant=acme"
 LATER = START_MS + HOLD_MS
 
 
@@ -134,7 +134,9 @@ def test_a_refusal_changes_nothing_and_names_every_failure(ledger: Ledger) -> No
         assert answer == Denied(
             str(START_MS),
             (
-                QuotaFailure("tpm", TPM.axis, "tenant=acme", 150, 0, 100, 100, 50_000),
+                QuotaFailure(
+                    "tpm", TPM.axis, "tenant=acme", 150, 0, 100, 100, 50_000, rate=60
+                ),
                 QuotaFailure("slots", limits[2].axis, "tenant=acme", 1, 0, 1, 1, 1_000),
             ),
         )
@@ -204,11 +206,14 @@ def test_a_settle_replaces_the_worst_case(ledger: Ledger) -> None:
 
     assert ledger.settle(hold(1, *limits), used(30, 20, attempts=3)) is State.HELD
     assert (ledger.left(), ledger.reserved()) == (100, 0)
-    assert (ledger.left("rpm|tenant=acme"), ledger.reserved("rpm|tenant=acme")) == (
+    assert (
+        ledger.left("rpm|requests_per_minute|tenant=acme"),
+        ledger.reserved("rpm|requests_per_minute|tenant=acme"),
+    ) == (
         2,
         0,
     )
-    assert ledger.tag.levels.slots["slots|tenant=acme"].until_ms == {}
+    assert ledger.tag.levels.slots["slots|concurrency|tenant=acme"].until_ms == {}
     assert ledger.records == [("completed", "30", "20", "0")]
     assert ledger.rolled_up() == {
         "exchanges": 1,
@@ -258,7 +263,9 @@ def test_a_settle_of_different_limits_goes_by_name(ledger: Ledger) -> None:
     ledger.reserve(hold(1, *limits))
     ledger.settle(hold(1, *reversed(limits)), used(30, 20))
 
-    assert [ledger.left(f"q{n}|tenant=acme") for n in range(1, 6)] == [
+    assert [
+        ledger.left(f"q{n}|tokens_per_minute|tenant=acme") for n in range(1, 6)
+    ] == [
         950,
         1_950,
         2_950,
@@ -275,7 +282,10 @@ def test_a_cancel_gives_everything_back(ledger: Ledger) -> None:
     ledger.reserve(hold(1, *limits))
 
     assert ledger.cancel(hold(1)) is State.HELD
-    assert (ledger.left(), ledger.left("rpm|tenant=acme")) == (150, 5)
+    assert (ledger.left(), ledger.left("rpm|requests_per_minute|tenant=acme")) == (
+        150,
+        5,
+    )
     assert isinstance(ledger.reserve(hold(2, *limits)), Granted)
     assert (ledger.records, ledger.tag.rollups) == ([], {})
     assert ledger.cancel(hold(1)) is State.CANCELLED
@@ -297,10 +307,13 @@ def test_a_claimed_hold_is_not_cancelled_for_want_of_a_claim(ledger: Ledger) -> 
     ledger.reserve(hold(1, TPM))
     ledger.reserve(hold(2, tokens(150, quota="other")))
     ledger.extend(hold(1, TPM))
-    ledger.cancel(hold(1), unclaimed_only=True)
-    ledger.cancel(hold(2), unclaimed_only=True)
+    assert ledger.cancel(hold(1), unclaimed_only=True) is State.CLAIMED
+    assert ledger.cancel(hold(2), unclaimed_only=True) is State.HELD
 
-    assert (ledger.reserved(), ledger.reserved("other|tenant=acme")) == (100, 0)
+    assert (
+        ledger.reserved(),
+        ledger.reserved("other|tokens_per_minute|tenant=acme"),
+    ) == (100, 0)
     ledger.cancel(hold(1))
     assert ledger.reserved() == 0
 
@@ -328,7 +341,7 @@ def test_a_wrong_cancel_is_made_good_by_an_extend(ledger: Ledger) -> None:
 
     assert ledger.extend(hold(1, *limits), 5) is State.CANCELLED
     assert (ledger.left(), ledger.reserved()) == (-50, 200)
-    assert len(ledger.tag.levels.slots["slots|tenant=acme"].until_ms) == 2
+    assert len(ledger.tag.levels.slots["slots|concurrency|tenant=acme"].until_ms) == 2
 
 
 def test_an_extend_renews(ledger: Ledger) -> None:

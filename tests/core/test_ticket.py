@@ -37,6 +37,8 @@ tickets = st.builds(
     counting_model=texts,
     tokenizer=st.none() | texts,
     output_cap=st.none() | counts,
+    choices=counts,
+    max_output_tokens=st.none() | counts,
     states=st.lists(st.builds(LimitState, limits, counts, counts)).map(tuple),
     shadowed=st.lists(failures, max_size=2).map(tuple),
     flags=st.lists(texts, max_size=2).map(tuple),

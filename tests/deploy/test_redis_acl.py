@@ -87,6 +87,7 @@ async def work(store: RedisStore) -> None:
     await ledger.settle(hold("settled"), settlement)
     await ledger.cancel(hold("cancelled"))
     assert await Sweeper(store, Silent()).sweep_once() is not None
+    assert await store.eviction() is not None
 
 
 @pytest.mark.usefixtures("admin")

@@ -89,10 +89,11 @@ class Ledger:
         self.settlements.append(settlement)
         await self._leave("settle")
 
-    async def cancel(self, hold: Hold, *, unclaimed_only: bool = False) -> None:
+    async def cancel(self, hold: Hold, *, unclaimed_only: bool = False) -> bool:
         await self._enter("cancel", hold)
-        await self._inner.cancel(hold, unclaimed_only=unclaimed_only)
+        was_nobodys = await self._inner.cancel(hold, unclaimed_only=unclaimed_only)
         await self._leave("cancel")
+        return was_nobodys
 
     async def epoch(self) -> str:
         return await self._inner.epoch()
@@ -185,7 +186,7 @@ class Kit:
         store = MemoryStore(self.recorder, now_ms=lambda: self.now_ms)
         self.ledger = Ledger(store)
         self.background = Background(self.recorder)
-        self.handoff = Handoff(self._unclaimed)
+        self.handoff = Handoff(self.ledger, self.recorder, self.background)
         self.services = Services(
             ledger=self.ledger,
             counter=self.counter,
@@ -205,6 +206,3 @@ class Kit:
     async def quiet(self) -> None:
         """Wait until nothing is left to be done."""
         assert await self.background.join(30.0) == 0
-
-    def _unclaimed(self, hold: Hold) -> None:
-        self.background.spawn(self.ledger.cancel(hold, unclaimed_only=True))

@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from types import ModuleType
 
 import pytest
@@ -13,6 +14,8 @@ from tests.examples import ACME_KEY, BARE_OPEN_KEY, OPEN_KEY, head, policy
 from tests.wire import chat
 from tokenweir.core import admission, request_side
 from tokenweir.core.commands import Answer, AwaitBody, Forward, Reject
+from tokenweir.core.dialects.base import ModelRequest
+from tokenweir.core.dialects.openai_chat import OpenAIChat
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.events import RequestBody
 from tokenweir.core.hold import Amounts
@@ -26,7 +29,7 @@ from tokenweir.core.rejection import (
 )
 from tokenweir.core.request_side import LEDGER_OPEN, Arrival
 from tokenweir.driver import handoff as handoff_module
-from tokenweir.driver.request import RequestDriver
+from tokenweir.driver.request import INLINE_BYTES, RequestDriver
 
 BODY = RequestBody(chat(max_tokens=100))
 POLICY = policy()
@@ -75,7 +78,9 @@ async def test_admitted(kit: Kit) -> None:
     assert isinstance(answer, Forward)
     assert kit.handoff.size == 1
     assert answer.ticket.hold.amounts == Amounts(1, 30, 100)
-    assert (await kit.ledger.reserved())["acme.tokens_per_minute|tenant=acme"] == 130
+    assert (await kit.ledger.reserved())[
+        "acme.tokens_per_minute|tokens_per_minute|tenant=acme"
+    ] == 130
     assert answer.ticket.governor_ms >= answer.ticket.ledger_ms >= 0
     assert answer.ticket.states[0].remaining == 59
 
@@ -130,7 +135,9 @@ async def test_refused(kit: Kit) -> None:
     assert details.rejection == answer.why
     assert details.hold_id.endswith("-2")
     assert "acme.tokens_per_minute" in details.quotas
-    assert (await kit.ledger.reserved())["acme.concurrency|tenant=acme"] == 1
+    assert (await kit.ledger.reserved())[
+        "acme.concurrency|concurrency|tenant=acme"
+    ] == 1
     kit.handoff.claim(f"0-{kit.now_ms:x}-1")
 
 
@@ -172,6 +179,87 @@ async def test_unclaimed(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert isinstance(answer, Forward)
     await assert_nothing_is_left(kit)
+
+
+# === large bodies =================================================================
+
+LARGE = RequestBody(chat(max_tokens=100, metadata={"x": "x" * INLINE_BYTES}))
+
+
+@pytest.mark.parametrize(("body", "thread"), [(BODY, "MainThread"), (LARGE, "bodies")])
+async def test_large_bodies_are_read_in_a_thread(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, body: RequestBody, thread: str
+) -> None:
+    """The loop reads what is small, and a thread what is not; both are admitted."""
+    threads = []
+    parse = OpenAIChat.parse_request
+
+    def note(self: OpenAIChat, body: bytes) -> ModelRequest:
+        threads.append(threading.current_thread().name)
+        return parse(self, body)
+
+    monkeypatch.setattr(OpenAIChat, "parse_request", note)
+    driver = driver_of(kit)
+    await driver.advance(head())
+    answer = await driver.advance(body)
+
+    assert isinstance(answer, Forward)
+    [name] = threads
+    assert name.startswith(thread)
+    kit.handoff.claim(answer.ticket.hold.id)
+
+
+async def test_large_body_that_is_malformed(kit: Kit) -> None:
+    """A large body that can't be read is refused as a small one is."""
+    driver = driver_of(kit)
+    await driver.advance(head())
+    answer = await driver.advance(RequestBody(LARGE.body[:-1]))
+    driver.closed()
+
+    assert isinstance(answer, Reject)
+    assert isinstance(answer.why, Malformed)
+    assert kit.recorder.faults == []
+
+
+@pytest.fixture
+def busy(kit: Kit, hasty: Kit) -> Iterator[threading.Event]:
+    """Keep the threads that read bodies busy until the event is set."""
+    gate = threading.Event()
+    for each in (kit, hasty):
+        each.services.bodies.submit(gate.wait)
+    yield gate
+    gate.set()
+
+
+async def test_left_while_reading(kit: Kit, busy: threading.Event) -> None:
+    """Who leaves before a large body was read has taken nothing."""
+    driver = driver_of(kit)
+    await driver.advance(head())
+    task = asyncio.create_task(driver.advance(LARGE))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    driver.closed()
+    busy.set()
+
+    assert task.cancelled()
+    await assert_nothing_is_left(kit)
+    assert kit.ledger.verbs == []
+    assert len(kit.recorder.exchanges) == 1
+
+
+async def test_no_time_to_read(hasty: Kit, busy: threading.Event) -> None:
+    """A large body that had to wait for too long is answered all the same."""
+    driver = driver_of(hasty)
+    await driver.advance(head())
+    answer = await driver.advance(LARGE)
+    driver.closed()
+    busy.set()
+
+    assert isinstance(answer, Reject)
+    assert isinstance(answer.why, InternalFault)
+    await assert_nothing_is_left(hasty)
+    assert hasty.ledger.verbs == []
 
 
 # === faults =======================================================================

@@ -64,6 +64,7 @@ async def assert_over(kit: Kit) -> None:
     await kit.quiet()
     assert await kit.ledger.reserved() == {}
     assert kit.services.responding == set()
+    assert kit.services.settling == set()
     assert asyncio.all_tasks() == {asyncio.current_task()}
     timers = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
     assert [timer for timer in timers if not timer.cancelled()] == []
@@ -108,6 +109,20 @@ async def test_reported(kit: Kit) -> None:
     assert details.subject == of.hold.subject
     assert details.quotas == ("acme.tokens_per_minute", "*.tpm_by_provider")
     assert settlement.duration_ms == 250
+
+
+async def test_outstanding_until_settled(kit: Kit) -> None:
+    """A hold is outstanding as long as the ledger has not answered its settle."""
+    gate = kit.ledger.after["settle"] = Gate()
+    driver = driver_of(kit)
+    driver.advance(ResponseHead(200, JSON, ended=True))
+    driver.closed()
+    await gate.reached.wait()
+
+    assert kit.services.responding == set()
+    assert len(kit.services.settling) == 1
+    gate.opened.set()
+    await assert_over(kit)
 
 
 async def test_counted(kit: Kit) -> None:

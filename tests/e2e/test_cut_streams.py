@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
-from tests.pod import KEY, Pod, policy, until
+from tests.pod import KEY, Pod, policy, soon, until
 from tests.scripted_upstream import End, ScriptedUpstream, Step, chunk, head
 from tokenweir.core.dialects.base import Message, Prompt
 from tokenweir.tokenizers.counter import TokenCounter
@@ -58,39 +60,50 @@ async def hang_up_after(port: int, deltas: int) -> None:
     await writer.wait_closed()
 
 
-async def expected(deltas: int) -> tuple[int, int]:
+@pytest.fixture
+def counter() -> Iterator[TokenCounter]:
+    """Yield a counter that is ready."""
+    made = TokenCounter()
+    made.preload(["gpt-4o"])
+    yield made
+    made.close()
+
+
+async def expected(counter: TokenCounter, deltas: int) -> tuple[int, int]:
     """Return the tokens of the request, and of what passed."""
-    counter = TokenCounter()
-    try:
-        counter.preload(["gpt-4o"])
-        prompt = Prompt((Message("user", ("Tell me a story.",)),))
-        asked = await counter.count_prompt(prompt, "gpt-4o", None)
-        passed = await counter.count_texts(WORDS[:deltas], "gpt-4o", None)
-    finally:
-        counter.close()
+    prompt = Prompt((Message("user", ("Tell me a story.",)),))
+    asked = await counter.count_prompt(prompt, "gpt-4o", None)
+    passed = await counter.count_texts(WORDS[:deltas], "gpt-4o", None)
     return asked.tokens, passed.tokens
 
 
-async def test_a_stream_cut_by_the_client_is_settled_for_what_passed() -> None:
+async def test_a_stream_cut_by_the_client_is_settled_for_what_passed(
+    counter: TokenCounter,
+) -> None:
     """
-    After each number of deltas, input and output are settled within a second.
+    After each number of deltas, input and output are settled, within a second as a
+    rule.
     """
     quotas = [{"tokens_per_minute": 60_000}, {"concurrency": 1}]
     async with (
         ScriptedUpstream() as upstream,
         Pod.start(policy(upstream.port, quotas=quotas)) as pod,
     ):
+        waits = []
         for deltas in range(len(WORDS) + 1):
             upstream.play(*stalled_after(deltas))
             await hang_up_after(pod.port, deltas)
-            await until(partial(settled, pod, deltas + 1), seconds=1.0)
+            left_at = time.monotonic()
+            await until(partial(settled, pod, deltas + 1))
+            waits.append(time.monotonic() - left_at)
             record = (await pod.ledger.records())[-1]
 
             told = int(record["input_tokens"]), int(record["output_tokens"])
-            assert told == await expected(deltas)
+            assert told == await expected(counter, deltas)
             assert record["outcome"] == "cut"
             assert record["source"] == "counted"
             assert await pod.ledger.nothing_held()
+        soon(waits, 1.0)
 
 
 async def settled(pod: Pod, count: int) -> bool:

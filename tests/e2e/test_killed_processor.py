@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 
 import httpx
 import openai
@@ -11,7 +12,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from tests.mock_provider import mock_provider
-from tests.pod import KEY, OTHER_KEY, Pod, policy
+from tests.pod import KEY, OTHER_KEY, PATIENCE_SECONDS, Pod, policy, soon, until
 
 pytestmark = pytest.mark.e2e
 
@@ -55,33 +56,39 @@ async def test_answers_arrive_whole_and_holds_are_accounted_for() -> None:
             streams = [
                 asyncio.create_task(answer(client, begun)) for _ in range(STREAMS)
             ]
-            for _ in range(STREAMS):
-                await begun.acquire()
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                for _ in range(STREAMS):
+                    await begun.acquire()
             pod.processors[0].kill()
-
-            began = time.monotonic()
-            with pytest.raises(openai.InternalServerError) as refused:
-                await answer(client, asyncio.Semaphore(0))
-            assert time.monotonic() - began < 1.0
-            assert refused.value.status_code == 503
-            assert int(refused.value.response.headers["retry-after"]) >= 1
+            over = sum(stream.done() for stream in streams)
+            soon([await seconds_to_be_refused(client) for _ in range(5)], 1.0)
 
             assert await asyncio.gather(*streams) == [whole] * STREAMS
             await asyncio.to_thread(pod.processors[0].restart)
-            await served_again(pod)
+            await until(partial(serves_again, pod))
             await pod.settled(RECOVERY_SECONDS)
             records = await pod.ledger.records()
             lost = [record for record in records if record["outcome"] == "lost"]
-            assert len(lost) == STREAMS
-            assert all(int(record["input_tokens"]) > 0 for record in lost)
+            assert len(records) == 1 + STREAMS
+            # On a slow machine some are over before the last has begun.
+            assert STREAMS - over <= len(lost) <= STREAMS
+            assert lost
+            assert all(int(record["input_tokens"]) > 0 for record in records)
 
 
-async def served_again(pod: Pod) -> None:
-    """Wait until Envoy has found the processor again."""
+async def seconds_to_be_refused(client: AsyncOpenAI) -> float:
+    """Return how long it takes to be told that nobody governs."""
+    began = time.monotonic()
+    with pytest.raises(openai.InternalServerError) as refused:
+        await answer(client, asyncio.Semaphore(0))
+    seconds = time.monotonic() - began
+    assert refused.value.status_code == 503
+    assert int(refused.value.response.headers["retry-after"]) >= 1
+    return seconds
+
+
+async def serves_again(pod: Pod) -> bool:
+    """Tell if Envoy has found the processor again."""
     async with httpx.AsyncClient(base_url=pod.url) as client:
-        for _ in range(100):
-            reply = await client.get("/models", headers={"x-api-key": OTHER_KEY})
-            if reply.status_code == 200:
-                return
-            await asyncio.sleep(0.1)
-    raise AssertionError("the processor was not found again")
+        reply = await client.get("/models", headers={"x-api-key": OTHER_KEY})
+        return reply.status_code == 200

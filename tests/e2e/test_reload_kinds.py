@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,7 +20,15 @@ from tests.cases.connection import MESSAGES, Connection, request
 from tests.cases.refusals import expect
 from tests.cases.scene import STREAM_HEAD, Scene
 from tests.pod import KEY, OTHER_KEY, Processor, sha256, until
-from tests.scripted_upstream import LAST_CHUNK, Hold, Step, chunk, reply
+from tests.scripted_upstream import (
+    LAST_CHUNK,
+    Hold,
+    ReceivedRequest,
+    ScriptedUpstream,
+    Step,
+    chunk,
+    reply,
+)
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
@@ -95,6 +104,11 @@ async def becomes(scene: Scene, asked: Callable[[], Awaitable[int]], to: int) ->
         return set(statuses) == {to}
 
     await until(is_so, RELOAD_SECONDS)
+
+
+def as_asked(asked: ReceivedRequest) -> list[Step]:
+    """Return an answer of the API that was called."""
+    return [reply((OPENAI if "chat" in asked.target else ANTHROPIC).reply("Hi.", TOLD))]
 
 
 Change = Callable[[Content], object]
@@ -184,38 +198,126 @@ async def test_a_new_key_and_a_key_of_another(scene: Scene) -> None:
 
 async def test_what_is_left_stays_left(scene: Scene) -> None:
     """
-    A bucket that is made larger is not filled by that, and starts never afresh; one
-    that is made smaller holds no more than that.
+    What was used stays used: a bucket that is made larger is not filled by that, and
+    one that is made smaller than what was used lets nobody through.
     """
     for _ in range(60):
         assert await status(scene) == 200
     content = content_of(scene)
-    for capacity, left in ((200, 39), (100, 38), (30, 29), (300, 28)):
+    for capacity, left in ((200, 139), (100, 38), (30, None), (300, 237)):
         quota = {"requests_per_minute": 1, "capacity": capacity}
         content["tenants"][ACME]["quotas"] = [quota]
         await put(scene, content)
         answer = await scene.call(BODY)
 
+        assert answer.status == (429 if left is None else 200)
+        if left is None:
+            continue
         assert answer.header("x-ratelimit-limit-requests") == str(capacity)
         told = int(answer.header("x-ratelimit-remaining-requests") or -1)
         assert told in (left, left + 1)  # one comes back a minute
 
 
-async def test_a_provider_that_envoy_does_not_know_yet(scene: Scene) -> None:
-    """
-    Envoy's own configuration does not follow: a call to a new provider is refused as
-    the governor's fault, reaches nobody, and nothing stays held.
-    """
-    content = content_of(scene)
+# === what Envoy has to be rendered for ============================================
+
+
+def new_provider(content: Content) -> None:
+    """Have a model at a provider that was not there."""
     content["providers"]["new"] = content["providers"]["openai"]
     content["models"]["new"] = {"provider": "new"}
-    await put(scene, content)
-    answer = await scene.call(OPENAI.request(model="new"))
+    content["models"]["gpt-4o"]["provider"] = "new"
 
-    expect(answer, OPENAI, 503, "governor_unavailable")
+
+def other_prefix(content: Content) -> None:
+    """Have the provider behind another path."""
+    content["providers"]["openai"]["base_url"] += "/elsewhere"
+
+
+def outdated(processor: Processor) -> list[str]:
+    """Return what it said last of Envoy's configuration: what is not up to date."""
+    lines = [each for each in processor.lines() if each["event"] == "envoy_outdated"]
+    return list(lines[-1]["stale"]) if lines else []
+
+
+def refusals_told(scene: Scene) -> int:
+    """Return how many lines there are of exchanges that were refused for it."""
+    lines = scene.pod.exchanges()
+    return sum(line.get("reason") == "envoy_outdated" for line in lines)
+
+
+async def test_a_provider_that_has_moved(scene: Scene, tmp_path: Path) -> None:
+    """
+    The new credential goes to the new address or to nobody: never to the old address,
+    which is the only one that the running Envoy knows.
+    """
+    secret = tmp_path / "key"
+    secret.write_text("sk-moved-CANARY")
+    scene.upstream.choose(as_asked)
+    before = refusals_told(scene)
+    assert await status(scene) == 200
+    async with ScriptedUpstream() as elsewhere:
+        content = content_of(scene)
+        moved = {"base_url": f"http://127.0.0.1:{elsewhere.port}"}
+        moved["credential"] = f"file:{secret}"
+        content["providers"]["openai"] |= moved
+        await put(scene, content)
+        answers = [await scene.call(BODY) for _ in range(8)]
+        listed = await scene.call(method="GET", path="/v1/models")
+        message = await scene.call(ANTHROPIC.request(stream=False), path=MESSAGES)
+
+        for answer in (*answers, listed):
+            expect(answer, OPENAI, 503, "envoy_outdated")
+        assert message.status == 200  # of a provider that has stayed where it was
+        assert not elsewhere.received
+        assert all(b"CANARY" in each for each in scene.upstream.received)
+        assert not any(b"sk-moved" in each for each in scene.upstream.received)
+    assert len(scene.upstream.requests) == 2
+    await scene.ledger_shows(CHARGED, CHARGED)
+    for each in scene.pod.processors:
+        assert outdated(each) == ["providers.openai"]
+        assert each.metric("tokenweir_envoy_outdated") == 1
+        assert (
+            "providers.openai" in json.loads(each.admin("/readyz"))["checks"]["envoy"]
+        )
+    await until(lambda: refusals_told(scene) == before + 9)
+
+
+@pytest.mark.parametrize("change", [new_provider, other_prefix])
+async def test_a_provider_that_envoy_does_not_know_yet(
+    scene: Scene, change: Change
+) -> None:
+    """
+    Envoy's own configuration does not follow: a call to what it does not know is
+    refused and says so, reaches nobody, and never holds anything.
+    """
+    content = content_of(scene)
+    change(content)
+    await put(scene, content)
+    answer = await scene.call(OPENAI.request())
+
+    expect(answer, OPENAI, 503, "envoy_outdated")
+    assert await scene.pod.ledger.outstanding() == 0
     assert not scene.upstream.requests
     await scene.ledger_shows()
-    assert await status(scene) == 200
+
+
+async def test_what_envoy_does_without(scene: Scene) -> None:
+    """
+    A timeout class that Envoy does not know yet is no reason to refuse: `default`
+    holds meanwhile, and the operator is told.
+    """
+    content = content_of(scene)
+    content["timeouts"] = {"new": {"total": "1h"}}
+    content["models"]["gpt-4o"]["timeout_class"] = "new"
+    content["retries"] = 3
+    await put(scene, content)
+
+    assert [await status(scene) for _ in range(8)] == [200] * 8
+    await scene.ledger_shows(*[CHARGED] * 8)
+    for each in scene.pod.processors:
+        assert outdated(each) == ["timeouts.new", "retries"]
+        assert each.metric("tokenweir_envoy_outdated") == 2
+        assert json.loads(each.admin("/readyz"))["ready"] is True
 
 
 # === files ========================================================================
@@ -348,11 +450,7 @@ async def test_changes_under_load(scene: Scene) -> None:
     ]
     await put(scene, content)
     over = asyncio.Event()
-    scene.upstream.choose(
-        lambda asked: [
-            reply((OPENAI if "chat" in asked.target else ANTHROPIC).reply("Hi.", TOLD))
-        ]
-    )
+    scene.upstream.choose(as_asked)
 
     async def load() -> list[int]:
         statuses = []

@@ -108,6 +108,7 @@ async def gateway(setup: Setup | None = None) -> AsyncIterator[Gateway]:
             provider("dead", 1),
             provider("lost", 80, "nowhere.invalid"),
         )
+        processor.clusters = {each.name: each.cluster for each in providers}
         dead = [str(folder / f"dead-{i}") for i in range(setup.dead_workers)]
         settings = EnvoySettings(
             listen_port=0, processor_sockets=(*dead, str(socket)), **setup.settings

@@ -5,8 +5,8 @@ A call has the role of the filter that opened it. What a test wants otherwise, i
 by replacing `Processor.admit` (the answer to a whole request) or `Processor.watch`
 (the answer to a message of the response side).
 
-Run as a program (``python -m tests.envoyconf.processor SOCKET``) it admits to the
-provider "up" and asks for the usage event to be taken out, until it is killed.
+Run as a program (``python -m tests.envoyconf.processor SOCKET CLUSTER``) it admits
+to that cluster and asks for the usage event to be taken out, until it is killed.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ class Call:
 
     Attributes:
         role: ``"admission"`` or ``"response"``.
+        clusters: Names of Envoy's clusters, by provider.
         messages: In the order in which they came.
         ended: None while it is open; ``"half-closed"`` or ``"cancelled"`` by Envoy,
             or ``"returned"`` by us.
     """
 
     role: str
+    clusters: Mapping[str, str] = field(default_factory=dict)
     messages: list[Any] = field(default_factory=list)
     ended: str | None = None
 
@@ -89,6 +91,7 @@ class Processor:
 
     Attributes:
         calls: Every stream, in the order in which they were opened.
+        clusters: Names of Envoy's clusters, by provider.
         before_head: Awaited before a request's head is answered.
         admit: From the call to the answer, once the whole request is there.
         watch: From the call and a response-side message to the answer; None: stop
@@ -99,6 +102,7 @@ class Processor:
         self.path = path
         self._first_cluster = cluster
         self._max_bytes = max_mb * 1024 * 1024
+        self.clusters: Mapping[str, str] = {}
         self._changed = asyncio.Condition()
         self._server: Any = None
         self.reset()
@@ -155,7 +159,7 @@ class Processor:
     ) -> AsyncIterator[Answer]:
         """Handle one stream."""
         metadata = dict(context.invocation_metadata())
-        call = Call(metadata["x-tokenweir-role"])
+        call = Call(metadata["x-tokenweir-role"], self.clusters)
         self.calls.append(call)
         answers = self._admission if call.role == "admission" else self._response
         call.ended = "cancelled"
@@ -223,7 +227,8 @@ def forward(
     body: bytes | None = None,
     metadata: Mapping[str, object] | None = None,
 ) -> Answer:
-    """Return the answer that lets the request of *call* go to *cluster*."""
+    """Return the answer that lets the request of *call* go to the provider *cluster*."""
+    cluster = call.clusters.get(cluster, cluster)
     names = {"x-tokenweir-cluster": cluster, "x-tokenweir-timeout": timeout_class}
     common = pb.CommonResponse(clear_route_cache=True)
     for name, value in (names | dict(headers or {})).items():
@@ -269,11 +274,11 @@ def let_pass(message: Any) -> Answer:
             raise AssertionError(kind)
 
 
-async def _serve(path: Path) -> None:
+async def _serve(path: Path, cluster: str) -> None:
     async with Processor(path) as processor:
 
         async def admit(call: Call) -> Answer:
-            return forward(call, "up", metadata={"strip_usage": True})
+            return forward(call, cluster, metadata={"strip_usage": True})
 
         processor.admit = admit
         print("serving", flush=True)  # noqa: T201 - for whoever started it
@@ -282,4 +287,4 @@ async def _serve(path: Path) -> None:
 
 if __name__ == "__main__":
     with suppress(KeyboardInterrupt):
-        asyncio.run(_serve(Path(sys.argv[1])))
+        asyncio.run(_serve(Path(sys.argv[1]), sys.argv[2]))

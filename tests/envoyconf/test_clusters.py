@@ -21,10 +21,15 @@ POST = request(body=b'{"model": "m"}')
 
 
 def test_a_cluster_for_each_provider() -> None:
-    """Every provider has a cluster of its name; the processor's comes last."""
-    found = clusters(policy_of(provider("a", 1), provider("b", 2)), EnvoySettings())
+    """
+    Every provider has a cluster that statistics call by its name; ours comes last.
+    """
+    a, b = provider("a", 1), provider("b", 2)
+    found = clusters(policy_of(a, b), EnvoySettings())
 
-    assert [cluster.name for cluster in found] == ["a", "b", PROCESSOR_CLUSTER]
+    names = [a.cluster, b.cluster, PROCESSOR_CLUSTER]
+    assert [cluster.name for cluster in found] == names
+    assert [cluster.alt_stat_name for cluster in found[:2]] == ["a", "b"]
 
 
 # === TLS ========================================================================

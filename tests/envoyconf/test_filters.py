@@ -3,8 +3,8 @@
 import pytest
 
 from tests.envoyconf.client import request
-from tests.envoyconf.gateway import Gateway, Setup, gateway
-from tests.envoyconf.processor import Answer, Call, forward
+from tests.envoyconf.gateway import Gateway, Setup, gateway, policy_of
+from tests.envoyconf.processor import Answer, Call, forward, refuse
 from tests.scripted_upstream import (
     LAST_CHUNK,
     chunk,
@@ -26,7 +26,7 @@ GOVERNOR_GONE = ("x-tokenweir-refusal", "governor_unavailable")
 
 def test_order() -> None:
     """The stripping filter is nearest to the app, the router nearest to providers."""
-    names = [entry.name for entry in http_filters(EnvoySettings())]
+    names = [entry.name for entry in http_filters(policy_of(), EnvoySettings())]
 
     assert names == [
         STRIP_FILTER,
@@ -39,6 +39,7 @@ def test_order() -> None:
 def test_scripts_are_package_data() -> None:
     """The Lua scripts are found beside the module."""
     assert "function envoy_on_response" in lua_source("strip.lua")
+    assert "function envoy_on_request" in lua_source("drain.lua")
     assert "function envoy_on_response" in lua_source("retry_after.lua")
 
 
@@ -68,6 +69,50 @@ async def test_large_replies(gate: Gateway, size: int) -> None:
 
     assert (len(answer.body), answer.whole) == (size, True)
     assert answer.header("content-length") == str(size)
+
+
+LIMIT = 8 * 1024 * 1024
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions?a=1", "/v1/messages"])
+async def test_too_large_requests_are_read_to_their_end(
+    gate: Gateway, path: str
+) -> None:
+    """
+    The processor is shown one byte more than the limit, which no JSON has, so that it
+    refuses; the rest is read and dropped, and the connection is still of use.
+    """
+
+    async def admit(call: Call) -> Answer:
+        fits = len(call.body("request_body")) <= LIMIT
+        return forward(call, "up") if fits else refuse(413)
+
+    gate.processor.admit = admit
+    async with await gate.connect() as app:
+        for size, status in ((4 * LIMIT, 413), (4 * LIMIT, 413), (LIMIT, 200)):
+            app.send(request(path=path, body=b" " * size))
+            assert (await app.reply()).status == status
+
+    calls = [call for call in gate.processor.calls if call.role == "admission"]
+    shown = [call.body("request_body") for call in calls]
+    assert shown == [b" " * LIMIT + b"\0"] * 2 + [b" " * LIMIT]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("PUT", "/v1/messages"), ("POST", "/v1/files")]
+)
+async def test_what_nobody_reads_is_not_cut(
+    gate: Gateway, method: str, path: str
+) -> None:
+    """Where no body is read, a part of one could be forwarded: so Envoy refuses."""
+    answer = await gate.ask(
+        request(path=path, body=b" " * (LIMIT + 70_000)).replace(
+            b"POST", method.encode(), 1
+        )
+    )
+
+    assert answer.status == 413
+    assert gate.upstream.requests == []
 
 
 async def test_large_requests(gate: Gateway) -> None:

@@ -55,6 +55,8 @@ async def _provoke(gate: Gateway, refusal: str, path: str, headers: list[str]) -
     body = b'{"model": "m"}'
     match refusal:
         case "governor_unavailable":
+            gate.processor.cluster = ""
+        case "envoy_outdated":
             gate.processor.cluster = "nowhere"
         case "upstream_unavailable":
             gate.processor.cluster = "dead"
@@ -86,7 +88,7 @@ async def test_dialect_of_the_caller(
     is_anthropic = (path, headers) in ANTHROPIC_CALLERS
     expected = anthropic_body(kind) if is_anthropic else openai_body(kind)
     assert answer.body.decode() == expected
-    assert answer.status == (403 if kind.keeps_status else kind.status)
+    assert answer.status == (403 if kind.others else kind.status)
     assert answer.header("content-type") == "application/json"
     assert answer.header("content-length") == str(len(expected))
     assert answer.header("x-tokenweir-refusal") == refusal
@@ -129,6 +131,32 @@ async def test_provider_that_resets_behind_its_head(gate: Gateway) -> None:
         assert answer.status == 503
         assert answer.header("x-tokenweir-refusal") == "upstream_unavailable"
     assert not (answer.status == 200 and answer.whole)
+
+
+UNREADABLE = {
+    "a protocol that is none": (b"nonsense\r\n\r\n", 400),
+    "an upgrade": (request(headers=["connection: upgrade", "upgrade: websocket"]), 403),
+    "no path": (b"OPTIONS * HTTP/1.1\r\nhost: a\r\n\r\n", 404),
+    "long headers": (request(headers=["x: " + "a" * 70_000]), 431),
+    "a coding": (request(headers=["transfer-encoding: gzip, chunked"]), 501),
+}
+
+
+@pytest.mark.parametrize(("data", "status"), UNREADABLE.values(), ids=UNREADABLE)
+async def test_what_envoy_can_not_read(gate: Gateway, data: bytes, status: int) -> None:
+    """Envoy's own status is kept, since it says more; the answer is marked as ours."""
+    answer = await gate.ask(data)
+
+    assert answer.status == status
+    assert answer.header("x-tokenweir-refusal") == "malformed_request"
+
+
+def test_every_status_of_what_envoy_can_not_read_is_known() -> None:
+    """Those above, and 408: half a minute for a head that does not come."""
+    kind = BY_REFUSAL["malformed_request"]
+    tried = {status for _, status in UNREADABLE.values()}
+
+    assert {kind.status, *kind.others} == tried | {408}
 
 
 @pytest.mark.parametrize("data", [b"not http at all\r\n\r\n", b"\x16\x03\x01\x02\x00"])

@@ -16,6 +16,7 @@ def test_headers() -> None:
 def test_roles() -> None:
     """The filters tell their roles by the words that the processor knows."""
     assert names.ROLE_METADATA == session.ROLE_HEADER
+    assert names.RENDERED_METADATA == session.RENDERED_HEADER
     assert names.ADMISSION == session.ADMISSION
     assert names.RESPONSE == session.RESPONSE
 

@@ -37,7 +37,7 @@ def test_authority(host: str, scheme: str, port: int, expected: str) -> None:
 
 
 def test_a_route_for_each_provider_and_class() -> None:
-    """Every provider has a route for each timeout class; the last takes the rest."""
+    """Every provider has a route for each timeout class, the default's last."""
     classes = {name: TimeoutClass(name) for name in ("default", "slow")}
     policy = policy_of(provider("a", 1), provider("b", 2), timeout_classes=classes)
 
@@ -45,10 +45,10 @@ def test_a_route_for_each_provider_and_class() -> None:
 
     assert [route.name for route in host.routes] == [
         "connect",
-        "a/default",
         "a/slow",
-        "b/default",
+        "a/default",
         "b/slow",
+        "b/default",
         "not-admitted",
     ]
 
@@ -298,14 +298,24 @@ async def test_total_time_ends_a_stream(gate: Gateway) -> None:
     assert (answer.status, answer.whole) == (200, False)
 
 
-async def test_unknown_class_is_not_forwarded(gate: Gateway) -> None:
-    """A timeout class that Envoy does not know leads nowhere."""
+async def test_unknown_class_is_the_default(gate: Gateway) -> None:
+    """A timeout class that Envoy was not rendered for yet is no reason to refuse."""
     _admit_to(gate, "unheard-of")
 
     answer = await gate.ask(POST)
 
+    assert answer.status == 200
+    assert len(gate.upstream.requests) == 1
+
+
+async def test_provider_that_was_another_one(gate: Gateway) -> None:
+    """A cluster's name is not a provider's: what has moved leads nowhere."""
+    gate.processor.cluster = "up-0123456789"
+
+    answer = await gate.ask(POST)
+
     assert answer.status == 503
-    assert answer.header("x-tokenweir-refusal") == "governor_unavailable"
+    assert answer.header("x-tokenweir-refusal") == "envoy_outdated"
     assert gate.upstream.requests == []
 
 
@@ -314,14 +324,17 @@ async def test_unknown_class_is_not_forwarded(gate: Gateway) -> None:
 
 @pytest.mark.parametrize("chunked", [False, True])
 async def test_body_above_the_limit(chunked: bool) -> None:
-    """E01: what is above the limit and the room for edits is refused in JSON."""
+    """
+    E01: what is above the limit and the room for edits is refused in JSON, also where
+    the processor reads no body that could tell.
+    """
     limit = 1_200_000 + 65_536
     sizes = (limit - 1, limit, limit + 1)
     async with gateway(Setup(policy={"body_limit_bytes": 1_200_000})) as gate:
         answers = []
         for size in sizes:
             body = b"b" * size
-            data = request(body=body)
+            data = request(path="/v1/files", body=body)
             if chunked:
                 framed = f"{size:x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
                 data = request(headers=["transfer-encoding: chunked"]) + framed
@@ -344,7 +357,7 @@ async def test_body_above_the_limit_before_the_head_is_answered() -> None:
             await never.wait()
 
         gate.processor.before_head = stall
-        data = request(body=b"b" * 3_000_000)
+        data = request(path="/v1/files", body=b"b" * 3_000_000)
         for _ in range(10):
             async with asyncio.timeout(20):
                 assert (await gate.ask(data)).status == 413

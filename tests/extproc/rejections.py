@@ -9,6 +9,7 @@ from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
     EncodingNotMetered,
+    EnvoyOutdated,
     InternalFault,
     LedgerUnavailable,
     Malformed,
@@ -32,6 +33,7 @@ TPM = QuotaFailure(
     reserved=19_000,
     requested=8_200,
     wait_ms=8_200,
+    rate=60_000,
 )
 RPM = QuotaFailure(
     quota="acme.requests_per_minute",
@@ -42,6 +44,7 @@ RPM = QuotaFailure(
     reserved=0,
     requested=1,
     wait_ms=100,
+    rate=600,
 )
 SLOTS = QuotaFailure(
     quota="acme.concurrency",
@@ -59,7 +62,7 @@ REJECTIONS: list[tuple[Rejection, int, str, str]] = [
     (QuotaExhausted("acme", (RPM,)), 429, "requests", "rate_limit_exceeded"),
     (QuotaExhausted("acme", (SLOTS,)), 429, "requests", "rate_limit_exceeded"),
     (
-        Unsatisfiable("acme.tpm", Axis.TOKENS, "tenant=acme", 60_000, 130_000),
+        Unsatisfiable("acme.tpm", Axis.TOKENS, "tenant=acme", 60_000, 130_000, 9_000),
         400,
         "invalid_request_error",
         "request_exceeds_limit",
@@ -78,6 +81,7 @@ REJECTIONS: list[tuple[Rejection, int, str, str]] = [
     (InternalFault(1_000), 500, "server_error", "internal_fault"),
     (LedgerUnavailable(1_000), 503, "server_error", "ledger_unavailable"),
     (Draining(1_000), 503, "server_error", "draining"),
+    (EnvoyOutdated(1_000), 503, "server_error", "envoy_outdated"),
 ]
 ALL = [row[0] for row in REJECTIONS]
 ANTHROPIC_TYPES = {

@@ -12,6 +12,7 @@ from tests.extproc.rejections import (
     OPENAI,
     REJECTIONS,
     TPM,
+    openai_error,
 )
 from tokenweir.core.policy import Axis
 from tokenweir.core.reason import Reason, reason_of
@@ -25,34 +26,59 @@ pytestmark = pytest.mark.filterwarnings(
 REFUSALS = Path(__file__).parents[2] / "docs" / "refusals.md"
 
 
-Row = tuple[str, int, str, str]
+# Statuses, whether retrying helps, OpenAI's types and code, Anthropic's type.
+Row = tuple[set[int], bool, set[str], set[str], set[str]]
 
 
-def documented() -> set[Row]:
-    """Return the document's refusals: name, status, OpenAI's code, Anthropic's type."""
+def documented() -> dict[str, Row]:
+    """Return the document's refusals, by name."""
     rows = re.findall(
-        r"^\| `(\w+)` \| (\d+) \| .+? / `(\w+)` \| `(\w+)` \|",
+        r"^\| `(\w+)` \| ([\d, ]+) \| (yes|no) \| (.+?) / `(\w+)` \| `(\w+)` \|",
         REFUSALS.read_text(),
         re.MULTILINE,
     )
-    return {(reason, int(status), code, kind) for reason, status, code, kind in rows}
+    return {
+        name: (
+            set(map(int, statuses.split(", "))),
+            retryable == "yes",
+            set(re.findall(r"`(\w+)`", types)),
+            {code},
+            {kind},
+        )
+        for name, statuses, retryable, types, code, kind in rows
+    }
+
+
+def sent() -> dict[str, Row]:
+    """Return all that clients can be told, by the processor and by Envoy."""
+    from tokenweir.envoyconf.local_reply import REPLIES  # noqa: PLC0415 - warns
+
+    rows: dict[str, Row] = {}
+
+    def add(name: str, row: Row) -> None:
+        known = rows.setdefault(name, row)
+        assert known[1] is row[1], name
+        for mine, other in zip(known, row, strict=True):
+            if isinstance(mine, set) and isinstance(other, set):
+                mine.update(other)
+
+    for rejection, status, kind, code in REJECTIONS:
+        detail = openai_error(respond(rejection, OPENAI))["tokenweir"]
+        types = ({kind}, {code}, {ANTHROPIC_TYPES[status]})
+        add(reason_of(rejection), ({status}, detail["retryable"], *types))
+    for reply in REPLIES:
+        types = ({reply.openai_type}, {str(reply.refusal)}, {reply.anthropic_type})
+        add(reply.refusal, ({reply.status, *reply.others}, reply.retryable, *types))
+    return rows
 
 
 def test_every_refusal_is_documented() -> None:
-    """The document lists every refusal of ours and of Envoy's, as it is sent."""
-    from tokenweir.envoyconf.local_reply import REPLIES  # noqa: PLC0415 - warns
-
-    ours: set[Row] = {
-        (reason_of(rejection), status, code, ANTHROPIC_TYPES[status])
-        for rejection, status, _, code in REJECTIONS
-    }
-    envoys: set[Row] = {
-        (reply.refusal, reply.status, reply.refusal, reply.anthropic_type)
-        for reply in REPLIES
-    }
-
-    assert documented() == ours | envoys
-    assert {reason for reason, *_ in documented()} == set(Reason)
+    """
+    The document lists every refusal of ours and of Envoy's, with each status that it
+    comes with, and says of each if retrying helps.
+    """
+    assert documented() == sent()
+    assert set(documented()) == set(Reason)
 
 
 def test_examples_in_the_document() -> None:
@@ -64,7 +90,7 @@ def test_examples_in_the_document() -> None:
 
     over = QuotaExhausted("acme", (TPM,))
     never = Unsatisfiable(
-        "acme.tokens_per_minute", Axis.TOKENS, "tenant=acme", 60_000, 130_000
+        "acme.tokens_per_minute", Axis.TOKENS, "tenant=acme", 60_000, 130_000, 60_000
     )
     expected = [
         respond(over, OPENAI),

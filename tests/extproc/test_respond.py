@@ -71,9 +71,9 @@ def test_exhausted_golden() -> None:
             "Tenant acme is over its tokens-per-minute limit: this request needs "
             "8,200 tokens, and of the 60,000 of quota acme.tokens_per_minute "
             "(tenant=acme), 41,000 are used and 19,000 are held by requests in "
-            "flight. Retry in 8.2 s, or lower max_tokens (all of it is reserved until "
-            "the answer is complete). Also over: quota acme.requests_per_minute "
-            "(tenant=acme)."
+            "flight; 60,000 come back a minute. Retry in 8.2 s, or shorten the prompt or "
+            "set a lower max_tokens (all of it is reserved until the answer is "
+            "complete). Also over: quota acme.requests_per_minute (tenant=acme)."
         ),
         "type": "tokens",
         "code": "rate_limit_exceeded",
@@ -83,6 +83,7 @@ def test_exhausted_golden() -> None:
             "quota": "acme.tokens_per_minute",
             "partition": "tenant=acme",
             "window": "1m",
+            "rate_per_minute": 60_000,
             "capacity": 60_000,
             "used": 41_000,
             "reserved": 19_000,
@@ -96,6 +97,7 @@ def test_exhausted_golden() -> None:
                     "quota": "acme.tokens_per_minute",
                     "partition": "tenant=acme",
                     "window": "1m",
+                    "rate_per_minute": 60_000,
                     "capacity": 60_000,
                     "used": 41_000,
                     "reserved": 19_000,
@@ -107,6 +109,7 @@ def test_exhausted_golden() -> None:
                     "quota": "acme.requests_per_minute",
                     "partition": "tenant=acme",
                     "window": "1m",
+                    "rate_per_minute": 600,
                     "capacity": 600,
                     "used": 600,
                     "reserved": 0,
@@ -126,18 +129,22 @@ def test_concurrency_has_no_window() -> None:
 
     assert detail["limit"] == "concurrency"
     assert detail["window"] is None
+    assert detail["rate_per_minute"] is None
     assert detail["failures"][0]["window"] is None
 
 
 def test_unsatisfiable_detail() -> None:
     """What can never fit has its figures, and no wait."""
-    never = Unsatisfiable("acme.tpm", Axis.TOKENS, "tenant=acme", 60_000, 130_000)
+    never = Unsatisfiable(
+        "acme.tpm", Axis.TOKENS, "tenant=acme", 60_000, 130_000, 9_000
+    )
 
     assert openai_error(respond(never, OPENAI))["tokenweir"] == {
         "limit": "tokens_per_minute",
         "quota": "acme.tpm",
         "partition": "tenant=acme",
         "window": "1m",
+        "rate_per_minute": 9_000,
         "capacity": 60_000,
         "requested": 130_000,
         "retryable": False,

@@ -50,19 +50,22 @@ class Watched(Sessions):
 
     Attributes:
         running: Those that were opened and not closed.
+        rendered: What Envoy said that it was made from, for each exchange.
         arrival: Makes arrivals; a test may let it break.
     """
 
     def __init__(self, kit: Kit) -> None:
         self.running: set[Session] = set()
+        self.rendered: list[str] = []
         self.arrival: Callable[[], Arrival] = lambda: Arrival(policy(), kit.hold_id())
         super().__init__(kit.services, kit.handoff, self._arrive)
 
-    def _arrive(self) -> Arrival:
+    def _arrive(self, rendered: str) -> Arrival:
+        self.rendered.append(rendered)
         return self.arrival()
 
-    def open(self, role: str) -> Session | None:
-        session = super().open(role)
+    def open(self, role: str, rendered: str = "") -> Session | None:
+        session = super().open(role, rendered)
         if session is not None:
             self.running.add(session)
             session.closed = partial(self._close, session, session.closed)  # type: ignore[method-assign]
@@ -441,7 +444,7 @@ async def test_broken_session(
             if verb == "closed":
                 raise SECRET
 
-    def opened(_: Sessions, __: str) -> Session:
+    def opened(_: Sessions, __: str, ___: str) -> Session:
         return Broken()
 
     monkeypatch.setattr(Sessions, "open", opened)

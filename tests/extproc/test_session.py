@@ -30,6 +30,9 @@ from tokenweir.core.request_side import Arrival
 from tokenweir.core.ticket import Ticket
 from tokenweir.core.usage import TokenUsage
 from tokenweir.extproc.session import ADMISSION, RESPONSE, Session, Sessions
+from tokenweir.telemetry.hooks import ExchangeDetails
+
+OPENAI_CLUSTER = policy().providers["openai"].cluster.encode()
 
 
 @pytest.fixture
@@ -41,7 +44,9 @@ def kit() -> Kit:
 @pytest.fixture
 def sessions(kit: Kit) -> Sessions:
     """Return what opens sessions."""
-    return Sessions(kit.services, kit.handoff, lambda: Arrival(policy(), kit.hold_id()))
+    return Sessions(
+        kit.services, kit.handoff, lambda _: Arrival(policy(), kit.hold_id())
+    )
 
 
 def opened(sessions: Sessions, role: str) -> Session:
@@ -135,7 +140,7 @@ async def test_admitted(sessions: Sessions, kit: Kit) -> None:
     assert response.clear_route_cache
     assert not response.HasField("body_mutation")
     assert mutations(answer.request_body) == {
-        "x-tokenweir-cluster": b"openai",
+        "x-tokenweir-cluster": OPENAI_CLUSTER,
         "x-tokenweir-timeout": b"slow",
         "authorization": f"Bearer {PROVIDER_KEY}".encode(),
     }
@@ -208,7 +213,7 @@ async def test_bodiless(sessions: Sessions, kit: Kit) -> None:
     assert session.finished
     assert answer.request_headers.response.clear_route_cache
     assert answer.mode_override.request_body_mode == ProcessingMode.NONE
-    assert mutations(answer.request_headers)["x-tokenweir-cluster"] == b"openai"
+    assert mutations(answer.request_headers)["x-tokenweir-cluster"] == OPENAI_CLUSTER
     assert metadata_of(answer)["model"] == ""
     kit.handoff.claim(metadata_of(answer)["hold"])
 
@@ -336,10 +341,24 @@ async def test_attributes(sessions: Sessions, kit: Kit) -> None:
 
 async def test_claim(sessions: Sessions, kit: Kit) -> None:
     """A response session claims the hold of its ticket at once."""
-    kit.handoff.offer(ticket().hold)
+    of = ticket()
+    details = ExchangeDetails(of.hold.subject, "POST", of.hold.id, None, None)
+    kit.handoff.offer(of.hold, details)
     session = begun(sessions)
 
     assert kit.handoff.size == 0
+    assert kit.ledger.count("extend") == 0
+    session.closed()
+    await kit.quiet()
+
+
+async def test_claim_from_another_process(sessions: Sessions, kit: Kit) -> None:
+    """Where another process waits for the claim, the ledger has it at once."""
+    session = begun(sessions)
+    await kit.quiet()
+
+    assert kit.ledger.count("extend") == 1
+    assert not await kit.ledger.cancel(ticket().hold, unclaimed_only=True)
     session.closed()
     await kit.quiet()
 
@@ -490,6 +509,22 @@ def test_unknown_role(sessions: Sessions, role: str) -> None:
     assert sessions.open(role) is None
 
 
+def test_what_envoy_was_rendered_from(kit: Kit) -> None:
+    """What Envoy says of itself goes to whoever makes arrivals, with each exchange."""
+    heard: list[str] = []
+
+    def arrival(rendered: str) -> Arrival:
+        heard.append(rendered)
+        return Arrival(policy(), kit.hold_id())
+
+    sessions = Sessions(kit.services, kit.handoff, arrival)
+    for rendered in ("a,b", ""):
+        assert sessions.open(ADMISSION, rendered) is not None
+        assert sessions.open(RESPONSE, "c") is not None
+
+    assert heard == ["a,b", ""]
+
+
 async def test_across_both(sessions: Sessions, kit: Kit) -> None:
     """A ticket of one filter settles the hold in the other, to the last token."""
     answer = await admitted(sessions, chat(max_tokens=100))
@@ -509,7 +544,7 @@ async def test_across_both(sessions: Sessions, kit: Kit) -> None:
 async def test_policy_of_its_beginning(kit: Kit) -> None:
     """An exchange keeps the policy that it began with, whatever is loaded meanwhile."""
     arrivals = [Arrival(policy(), kit.hold_id())]
-    sessions = Sessions(kit.services, kit.handoff, lambda: arrivals[-1])
+    sessions = Sessions(kit.services, kit.handoff, lambda _: arrivals[-1])
     session = opened(sessions, ADMISSION)
     await answer_of(session, request_head(chat()))
     arrivals.append(Arrival(replace(policy(), models={}), kit.hold_id()))
@@ -572,7 +607,7 @@ headers_of_apps = st.lists(
 async def conversation(kit: Kit, role: str, messages: list[bytes]) -> None:
     """Feed *messages* to a session until it ends; each gets an answer."""
     session = opened(
-        Sessions(kit.services, kit.handoff, lambda: Arrival(policy(), kit.hold_id())),
+        Sessions(kit.services, kit.handoff, lambda _: Arrival(policy(), kit.hold_id())),
         role,
     )
     for message in messages:

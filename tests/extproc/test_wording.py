@@ -12,8 +12,18 @@ NASTY = 'a"\\\x00\x1b[31m\r\n\u202e\u2028\ud800z'
 
 
 TPM = QuotaFailure(
-    "acme.tpm", Axis.TOKENS, "tenant=acme", 60_000, 41_000, 19_000, 8_200, 8_200
+    quota="acme.tpm",
+    axis=Axis.TOKENS,
+    partition="tenant=acme",
+    capacity=60_000,
+    used=41_000,
+    reserved=19_000,
+    requested=8_200,
+    wait_ms=8_200,
+    rate=30_000,
 )
+PROMPT, OUTPUT = "shorten the prompt", "set a lower max_tokens"
+RESERVED = "(all of it is reserved until the answer is complete)"
 
 
 def failure(axis: Axis) -> QuotaFailure:
@@ -25,9 +35,9 @@ def failure(axis: Axis) -> QuotaFailure:
     ("axis", "name", "remedy"),
     [
         (Axis.REQUESTS, "requests-per-minute", "send fewer requests"),
-        (Axis.TOKENS, "tokens-per-minute", "lower max_tokens"),
-        (Axis.INPUT_TOKENS, "input-tokens-per-minute", "shorten the prompt"),
-        (Axis.OUTPUT_TOKENS, "output-tokens-per-minute", "lower max_tokens"),
+        (Axis.TOKENS, "tokens-per-minute", f"{PROMPT} or {OUTPUT} {RESERVED}"),
+        (Axis.INPUT_TOKENS, "input-tokens-per-minute", PROMPT),
+        (Axis.OUTPUT_TOKENS, "output-tokens-per-minute", f"{OUTPUT} {RESERVED}"),
     ],
 )
 def test_exhausted(axis: Axis, name: str, remedy: str) -> None:
@@ -38,7 +48,18 @@ def test_exhausted(axis: Axis, name: str, remedy: str) -> None:
     for part in ("8,200", "60,000", "41,000 are used", "19,000 are held", "in 8.2 s"):
         assert part in text
     assert f"quota acme.{axis} (tenant=acme)" in text
-    assert remedy in text
+    assert "30,000 come back a minute" in text
+    assert text.endswith(f" s, or {remedy}.")
+
+
+def test_exhausted_by_others() -> None:
+    """A limit that tenants share is not called the tenant's."""
+    shared = replace(failure(Axis.TOKENS), partition="provider=openai")
+    text = wording.exhausted(QuotaExhausted("acme", (shared,)))
+
+    assert text.startswith("Tenant acme is over a shared tokens-per-minute limit: ")
+    own = replace(shared, partition="user=u,tenant=acme")
+    assert " is over its " in wording.exhausted(QuotaExhausted("acme", (own,)))
 
 
 def test_exhausted_slots() -> None:
@@ -72,14 +93,23 @@ def test_others_are_named() -> None:
     assert wording.exhausted(many).endswith(" and 5 more.")
 
 
-def test_unsatisfiable() -> None:
-    """A request that never fits is told so, and what would make it fit."""
-    never = Unsatisfiable("acme.tpm", Axis.TOKENS, "tenant=acme", 60_000, 130_000)
+@pytest.mark.parametrize(
+    ("axis", "needs", "remedy"),
+    [
+        (Axis.TOKENS, "130,000 tokens", f"{PROMPT} or {OUTPUT}"),
+        (Axis.INPUT_TOKENS, "130,000 input tokens", PROMPT),
+        (Axis.OUTPUT_TOKENS, "130,000 output tokens", OUTPUT),
+    ],
+)
+def test_unsatisfiable(axis: Axis, needs: str, remedy: str) -> None:
+    """A request that never fits is told so, and what would make it fit: no more."""
+    never = Unsatisfiable("acme.tpm", axis, "tenant=acme", 60_000, 130_000, 60_000)
     text = wording.unsatisfiable(never)
 
-    assert "needs 130,000 tokens" in text
+    assert f"needs {needs}," in text
     assert "never holds more than 60,000" in text
     assert "waiting can't help" in text
+    assert f"To make it fit, {remedy}, or have the quota's capacity raised." in text
 
 
 @pytest.mark.parametrize(
@@ -125,6 +155,36 @@ def test_paths_lose_their_query() -> None:
 
     assert '"/v1/audio"' in text
     assert "CANARY" not in text
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/chat/completions", "/v1/chat/completions"),
+        ("/v1/v1/chat/completions", "/v1/chat/completions"),
+        ("/v1/chat/completions/", "/v1/chat/completions"),
+        ("/V1/Chat/Completions", "/v1/chat/completions"),
+        ("/openai/v1/chat/completions?key=1", "/v1/chat/completions"),
+        ("/messages", "/v1/messages"),
+        ("/v1/v1/messages/count_tokens", "/v1/messages/count_tokens"),
+        ("/models", "/v1/models"),
+    ],
+)
+def test_a_wrong_base_url_is_recognised(path: str, meant: str) -> None:
+    """Who left /v1 out of a base URL, or has it twice, is told of the base URL."""
+    text = wording.path_not_metered(path)
+
+    assert f'Was "{meant}" meant?' in text
+    assert "base URL of OpenAI's SDKs ends in /v1" in text
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/embeddings", "/v1/threads/t/messages", "/v1/models", "/", "", "x/models"],
+)
+def test_other_paths_are_no_wrong_base_url(path: str) -> None:
+    """A path that is another API's is not taken for one of ours."""
+    assert "meant?" not in wording.path_not_metered(path)
 
 
 def test_the_rest() -> None:

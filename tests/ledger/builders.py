@@ -14,7 +14,7 @@ from tokenweir.core.hold import (
     Settlement,
     Subject,
 )
-from tokenweir.core.holding import State
+from tokenweir.core.holding import State, key_of
 from tokenweir.core.policy import Axis
 from tokenweir.core.usage import Source, TokenUsage
 from tokenweir.ledger.store import Snapshot
@@ -41,15 +41,25 @@ class Recorder:
     """Takes the ledger's events."""
 
     calls: list[tuple[str, bool]] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    evictions: list[str] = field(default_factory=list)
     seconds: float = 0.0
     reaped: int = 0
     spooled: list[int] = field(default_factory=list)
     faults: list[tuple[str, BaseException]] = field(default_factory=list)
 
-    def ledger_call(self, verb: str, seconds: float, *, failed: bool) -> None:
+    def ledger_call(
+        self, verb: str, seconds: float, *, failed: bool, reason: str = ""
+    ) -> None:
         """A call ended."""
         self.calls.append((verb, failed))
         self.seconds += seconds
+        if failed:
+            self.reasons.append(reason)
+
+    def ledger_evicts(self, policy: str) -> None:
+        """The server was asked."""
+        self.evictions.append(policy)
 
     def holds_reaped(self, count: int) -> None:
         """Holds were reaped."""
@@ -111,7 +121,7 @@ def used(
 
 def level_of(snapshot: Snapshot, limit: Limit, now_ms: int) -> int:
     """The whole tokens that are left of *limit* at *now_ms*, debt included."""
-    stored = snapshot.buckets.get(f"{limit.quota}|{limit.partition}")
+    stored = snapshot.buckets.get(key_of(limit))
     if stored is None:
         return limit.capacity
     return refill(stored, now_ms).level_units // UNITS_PER_TOKEN
@@ -119,7 +129,7 @@ def level_of(snapshot: Snapshot, limit: Limit, now_ms: int) -> int:
 
 def reserved_of(snapshot: Snapshot, limit: Limit) -> int:
     """What exchanges in flight have taken of *limit*."""
-    key = f"{limit.quota}|{limit.partition}"
+    key = key_of(limit)
     if limit.axis is Axis.CONCURRENCY:
         slots = snapshot.slots.get(key)
         return len(slots.until_ms) if slots else 0

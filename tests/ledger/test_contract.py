@@ -285,6 +285,26 @@ async def test_every_verb_counts_once(
     assert (await outstanding(store, [TAG])).holds == 0
 
 
+async def test_a_cancel_says_whose_the_hold_is(ledger: TaggedLedger) -> None:
+    """
+    A hold is nobody's until it is claimed by an extend, or settled; a plain cancel
+    gives back a claimed one, too.
+    """
+    free, claimed, settled, unknown = (hold(number, TPM) for number in range(1, 5))
+    for each in (free, claimed, settled):
+        await ledger.reserve(each)
+    await ledger.extend(claimed, 0)
+    await ledger.settle(settled, used(1, 1))
+
+    assert await ledger.cancel(free, unclaimed_only=True)
+    assert await ledger.cancel(free, unclaimed_only=True)  # told a second time
+    assert await ledger.cancel(unknown, unclaimed_only=True)
+    assert not await ledger.cancel(claimed, unclaimed_only=True)
+    assert not await ledger.cancel(settled, unclaimed_only=True)
+    assert not await ledger.cancel(settled)
+    assert await ledger.cancel(claimed)
+
+
 async def test_what_has_ended_is_not_reserved_again(ledger: TaggedLedger) -> None:
     """
     A reserve that comes after its cancel is no outcome to tell a client of.
@@ -486,9 +506,9 @@ async def test_outstanding_says_what_is_reserved(
 
     assert state.holds == 2
     assert state.reserved == {
-        "tpm|tenant=acme": 200,
-        "slots|tenant=acme": 2,
-        "rpm|tenant=acme": 1,
+        "tpm|tokens_per_minute|tenant=acme": 200,
+        "slots|concurrency|tenant=acme": 2,
+        "rpm|requests_per_minute|tenant=acme": 1,
     }
 
 

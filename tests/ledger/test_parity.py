@@ -247,7 +247,8 @@ async def test_the_series_meet_every_case() -> None:
         for _ in range(STEPS):
             await twins.step()
         seen.update(twins.seen)
-    verbs, states = ("reserve", "extend", "settle", "cancel"), ("unknown", *State)
+    verbs = ("reserve", "extend", "settle", "cancel")
+    states = ("unknown", *(state for state in State if state is not State.CLAIMED))
 
     assert {f"{verb} {state}" for verb in verbs for state in states} <= set(seen)
     assert set(Axis) <= set(seen)

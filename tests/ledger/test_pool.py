@@ -14,6 +14,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as NotConnectedError
 
 from tests.ledger.builders import Recorder
+from tests.pod import until
 from tests.relay import Relay, relay_to
 from tests.servers import Server
 from tokenweir.core.errors import LedgerUnavailableError
@@ -110,14 +111,17 @@ async def test_what_can_not_be_connected_is_given_back(
 async def test_no_more_than_so_many_are_left_at_work(
     relay: Relay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beyond the bound a connection is given up with the call that began it."""
+    """Beyond the bound nobody waits: the next attempt is refused at once."""
     monkeypatch.setattr(pool, "MAX_UNFINISHED", 2)
     patient = PatientPool.from_url(relay.url)
     relay.delay_seconds = 60.0
-    for _ in range(5):
+    for _ in range(2):
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):
                 await connect(patient)
+    for _ in range(3):
+        with pytest.raises(NotConnectedError):
+            await connect(patient)
 
     assert len(patient._unfinished) == 2
     await patient.aclose()
@@ -137,3 +141,35 @@ async def test_a_refused_connection_is_an_error_at_once(tmp_path: Path) -> None:
 
     assert patient._unfinished == {}
     await client.aclose()
+
+
+async def test_a_connection_that_the_server_closed_is_made_anew(
+    own_server: Server,
+) -> None:
+    """It is noticed before a call is sent, and connected like a new one."""
+    patient = PatientPool.from_url(own_server.url)
+    await connect(patient)
+    own_server.restart()
+    await asyncio.sleep(0.01)
+    await connect(patient)
+
+    assert made_of(patient) == (1, 1)
+    await patient.aclose()
+
+
+async def test_a_connection_with_an_answer_to_nobody_is_made_anew(
+    own_server: Server,
+) -> None:
+    """What it has to read would be taken for the answer to the next call."""
+    patient = PatientPool.from_url(own_server.url)
+    get: Callable[[], Awaitable[Any]] = patient.get_connection
+    connection = await get()
+    await connection.send_command("PING")
+    await until(connection.can_read)
+    await patient.release(connection)
+    again = await get()
+    await again.send_command("ECHO", "x")
+
+    assert await again.read_response() == b"x"
+    await patient.release(again)
+    await patient.aclose()

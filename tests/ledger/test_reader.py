@@ -82,9 +82,9 @@ async def test_a_snapshot_tells_slots_and_durations(
     slots = (await reader.snapshot(link, TAG)).slots
 
     assert {key: (len(s.until_ms), s.median_ms) for key, s in slots.items()} == {
-        "both|tenant=acme": (1, 700),
-        "free|tenant=acme": (0, 700),
-        "new|tenant=acme": (1, None),
+        "both|concurrency|tenant=acme": (1, 700),
+        "free|concurrency|tenant=acme": (0, 700),
+        "new|concurrency|tenant=acme": (1, None),
     }
 
 

@@ -153,10 +153,10 @@ async def test_garbage_in_a_key_allows_nothing(
     """
     A key of a wrong kind, or of a wrong form, is a fault and no permission (L15).
     """
-    client.lpush("{tw:017}:b:tpm|tenant=acme", "x")
+    client.lpush("{tw:017}:b:tpm|tokens_per_minute|tenant=acme", "x")
     with pytest.raises(LedgerUnavailableError):
         await ledger.reserve(hold(1, TPM))
-    client.set("{tw:017}:b:tpm|tenant=acme", "x")
+    client.set("{tw:017}:b:tpm|tokens_per_minute|tenant=acme", "x")
     with pytest.raises(LedgerUnavailableError):
         await ledger.reserve(hold(1, TPM))
 
@@ -337,7 +337,9 @@ async def test_a_shorter_life_of_holds_can_be_asked_for(
 
     snapshot = await store.snapshot(TAG)
     assert snapshot.expiries == {made.id: START_MS + 900}
-    assert snapshot.slots["slots|tenant=acme"].until_ms == {made.id: START_MS + 900}
+    assert snapshot.slots["slots|concurrency|tenant=acme"].until_ms == {
+        made.id: START_MS + 900
+    }
     assert snapshot.holdings[made.id].state is State.HELD
     await store.close()
 

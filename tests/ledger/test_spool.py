@@ -53,9 +53,10 @@ class FlakyLedger:
         """Take note."""
         await self.take(f"settle {made.id} {settlement.usage.output_tokens}")
 
-    async def cancel(self, made: Hold, *, unclaimed_only: bool = False) -> None:
-        """Take note."""
+    async def cancel(self, made: Hold, *, unclaimed_only: bool = False) -> bool:
+        """Take note; a hold is somebody's if it has to be unclaimed."""
         await self.take(f"cancel {made.id} {unclaimed_only}")
+        return not unclaimed_only
 
     async def epoch(self) -> str:
         """The epoch."""
@@ -115,18 +116,20 @@ async def test_nothing_waits_while_the_ledger_answers(
     assert await spooled.reserve(hold(1)) == Granted("7")
     await spooled.extend(hold(1), 5)
     await spooled.settle(hold(1), used(1, 9))
-    await spooled.cancel(hold(2), unclaimed_only=True)
+    assert not await spooled.cancel(hold(2), unclaimed_only=True)
+    assert await spooled.cancel(hold(3))
     await spooled.ping()
     assert await spooled.epoch() == "7"
     assert await spooled.flush(1) == 0
     await spooled.close()
 
-    one, two = hold(1).id, hold(2).id
+    one, two, three = hold(1).id, hold(2).id, hold(3).id
     assert flaky.took == [
         f"reserve {one}",
         f"extend {one} 5",
         f"settle {one} 9",
         f"cancel {two} True",
+        f"cancel {three} False",
         "ping",
         "close",
     ]
@@ -141,7 +144,7 @@ async def test_settles_and_cancels_wait_in_order(
     """
     flaky.is_away = True
     await spooled.settle(hold(1), used(1, 9))
-    await spooled.cancel(hold(2))
+    assert not await spooled.cancel(hold(2))  # nobody knows yet
     await spooled.settle(hold(3), used(1, 7))
     assert events.spooled == [1, 2, 3]
     flaky.is_away = False

@@ -103,7 +103,7 @@ async def test_a_refusal_repairs_too(ledger: TaggedLedger, client: redis.Redis) 
     A full limit whose key has no expiry does not refuse for ever (L09).
     """
     await ledger.reserve(hold(1, tokens(100)))
-    key = "{tw:017}:b:tpm|tenant=acme"
+    key = "{tw:017}:b:tpm|tokens_per_minute|tenant=acme"
     client.persist(key)
     assert isinstance(await ledger.reserve(hold(2, tokens(100))), Denied)
 
@@ -132,7 +132,7 @@ async def test_a_bucket_that_is_full_is_forgotten(
     """
     fast = tokens(100_000)
     await ledger.reserve(hold(1, fast))
-    key = "{tw:017}:b:tpm|tenant=acme"
+    key = "{tw:017}:b:tpm|tokens_per_minute|tenant=acme"
     assert int(client.pttl(key)) > 80_000_000
     await ledger.settle(hold(1, fast), used(0, 50_000))
 

@@ -52,12 +52,13 @@ class ScriptedStore:
         """Take it, unless the tag is broken."""
         self.note("settle", tag, share, "recorded" if account.record else "")
 
-    async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> None:
-        """Take it, unless the tag is broken."""
+    async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> bool:
+        """Take it, unless the tag is broken; under the first tag it is nobody's."""
         self.asked.append(("cancel", tag, hold_id, str(unclaimed_only)))
         self.check(tag)
         if self.fails_to_cancel:
             raise LedgerUnavailableError(f"cancel {tag}")
+        return tag == PARTS[0].tag
 
     async def ping(self) -> None:
         """Answer."""
@@ -153,7 +154,7 @@ async def test_a_broken_tag_keeps_no_other_from_being_told(verb: str) -> None:
     """
     store = ScriptedStore(broken={"tw:001"})
     ledger = TaggedLedger(store)
-    calls: dict[str, Callable[[], Awaitable[None]]] = {
+    calls: dict[str, Callable[[], Awaitable[bool | None]]] = {
         "extend": lambda: ledger.extend(HOLD, 5),
         "settle": lambda: ledger.settle(HOLD, used(40, 20)),
         "cancel": lambda: ledger.cancel(HOLD, unclaimed_only=True),
@@ -162,6 +163,19 @@ async def test_a_broken_tag_keeps_no_other_from_being_told(verb: str) -> None:
         await calls[verb]()
 
     assert [asked[:2] for asked in store.asked] == [(verb, part.tag) for part in PARTS]
+
+
+async def test_the_first_tag_says_whose_a_hold_is() -> None:
+    """
+    Every tag gives the hold back, and the answer is the one that has the record.
+    """
+    store = ScriptedStore()
+    ledger = TaggedLedger(store)
+
+    assert await ledger.cancel(HOLD, unclaimed_only=True)
+    assert [asked[:2] for asked in store.asked] == [
+        ("cancel", part.tag) for part in PARTS
+    ]
 
 
 async def test_only_the_first_tag_is_told_the_record() -> None:

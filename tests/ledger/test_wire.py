@@ -27,8 +27,8 @@ def test_a_share_is_written_with_its_lengths() -> None:
     Lists go with their number before them, so that nothing can be mistaken.
     """
     head = ["1-2-3", "gpt-4o", 1, 40, 60, 2]
-    first = ["tpm|tenant=acme", "tokens_per_minute", 60, 100, 0]
-    second = ["slots|tenant=acme", "concurrency", 0, 3, 1]
+    first = ["tpm|tokens_per_minute|tenant=acme", "tokens_per_minute", 60, 100, 0]
+    second = ["slots|concurrency|tenant=acme", "concurrency", 0, 3, 1]
 
     assert wire.share_arguments(SHARE) == [
         *head,
@@ -83,7 +83,9 @@ def test_a_denial_is_read() -> None:
 
     assert isinstance(answer, Denied)
     assert answer.failures == (
-        QuotaFailure("tpm", Axis.TOKENS, "tenant=acme", 100, 20, 70, 100, 90_000),
+        QuotaFailure(
+            "tpm", Axis.TOKENS, "tenant=acme", 100, 20, 70, 100, 90_000, rate=60
+        ),
     )
     assert [failure.quota for failure in answer.shadowed] == ["slots"]
 

@@ -126,20 +126,28 @@ def test_who_left_early_is_told() -> None:
     """A client that did not wait for the decision."""
     text, style = show(decision="abandoned", **SUBJECT)
 
-    assert text.endswith("left before it was forwarded")
+    assert text.endswith("not forwarded: the app left, or Envoy refused it")
     assert style is Style.WARNING
 
 
 def test_events_are_told_with_their_fields() -> None:
-    """What is no exchange is shown as it is, by level."""
+    """What is no exchange is shown as it is, by level, and what it means."""
     assert show("policy_loaded", policy="d678c1c6d8a2") == (
-        "policy_loaded policy=d678c1c6d8a2",
+        "policy_loaded policy=d678c1c6d8a2 (in use from now on)",
         Style.NOTE,
     )
     assert show("policy_refused", level="error", problems=["a: b", "c: d"]) == (
-        "policy_refused problems=a: b; c: d",
+        "policy_refused problems=a: b; c: d (the last good policy stays)",
         Style.ERROR,
     )
+    assert show("unheard_of", n=1) == ("unheard_of n=1", Style.NOTE)
+
+
+def test_what_uses_no_tokens_tells_none() -> None:
+    """A list of models, or a path that nobody reads, has no figures that are zero."""
+    fields = {**ADMITTED, "model": "", "tokens": {}, "route": "models"}
+
+    assert show(**fields)[0] == "demo - models 200, 1.23 s"
 
 
 @pytest.mark.parametrize(
@@ -153,6 +161,6 @@ def test_other_lines_are_not_told(line: str) -> None:
 def test_a_line_without_a_time_is_told() -> None:
     """A field that is missing stops nothing."""
     assert readable('{"event": "exchange"}') == (
-        f"--:--:-- {'-':<8} {'-':<18} {'-':<16} -, 0 in, 0 out (-), 0.00 s",
+        f"--:--:-- {'-':<8} {'-':<18} {'-':<16} -, 0.00 s",
         Style.PLAIN,
     )

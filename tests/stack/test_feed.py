@@ -37,7 +37,9 @@ def test_events_of_all_logs_are_told(logs: list[LogFile], screen: io.StringIO) -
     feed.tell()
     feed.tell()
 
-    assert screen.getvalue() == "--:--:-- policy_loaded policy=abc\n" * 2
+    assert screen.getvalue() == (
+        "--:--:-- policy_loaded policy=abc (in use from now on)\n" * 2
+    )
 
 
 def test_what_was_before_can_be_skipped(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tokenweir.stack.failure import LogFolderError
 from tokenweir.stack.folder import MAX_SOCKET_PATH_BYTES, StateFolder
 
 
@@ -36,7 +37,7 @@ def test_logs_that_can_not_be_made_leave_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     folder = StateFolder(tmp_path / "file" / "logs")
 
-    with pytest.raises(OSError, match="Not a directory"), folder:
+    with pytest.raises(LogFolderError, match=r"not a directory\. Name another"), folder:
         raise AssertionError
 
     assert not folder.path.exists()

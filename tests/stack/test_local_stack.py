@@ -6,6 +6,8 @@ import asyncio
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -16,6 +18,7 @@ from tests.servers import Server, start_valkey
 from tests.stack.fakes import alive, wait_until
 from tests.stack.running import RunningStack, gone
 from tokenweir.stack.demo import DEMO_KEY, OPENAI_MODEL
+from tokenweir.stack.welcome import STREAM_MAX_TOKENS, STREAMS
 
 pytestmark = pytest.mark.e2e
 
@@ -46,12 +49,21 @@ def call(stack: RunningStack, **changes: object) -> int:
         return 0
 
 
+def four_streams(stack: RunningStack) -> list[int]:
+    """Return the statuses of as many streams at once as the welcome says fit."""
+    one = partial(call, stack, stream=True, max_tokens=STREAM_MAX_TOKENS)
+    with ThreadPoolExecutor(STREAMS - 1) as pool:
+        calls = [pool.submit(one) for _ in range(STREAMS - 1)]
+        return [each.result() for each in calls]
+
+
 def test_the_demo_serves_and_heals(stack: RunningStack) -> None:
     """
     It answers, refuses, tells of both, and does so again after any child was killed;
     then SIGINT ends it with exit code 0, and neither a process nor a file is left.
     """
     assert call(stack) == 200
+    assert four_streams(stack) == [200] * 4
     assert call(stack, max_tokens=16_000, n=4) == 400
     stack.wait_for("200, 2 in, 12 out (reported)")
     stack.wait_for("REFUSED by demo.tokens_per_minute, needs 64,0")
@@ -118,6 +130,7 @@ async def test_a_policy_and_a_ledger_of_ones_own(
         stack = RunningStack(tmp_path, *options, "--log-dir", str(logs))
         try:
             await asyncio.to_thread(stack.wait_until_started)
+            assert "Warning: tenants.acme: has no quota" in stack.output()
             assert await asyncio.to_thread(call, stack) == 200
             await asyncio.to_thread(stack.wait_for, "200, 3 in, 4 out (reported)")
             policy.write_text(policy.read_text() + "retries: 5\n")

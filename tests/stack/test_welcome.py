@@ -8,11 +8,12 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tokenweir.config.load import load_policy
-from tokenweir.core.policy import Policy
+from tokenweir.core.policy import Axis, Policy
 from tokenweir.stack.blueprint import Blueprint
 from tokenweir.stack.demo import DEMO_KEY, demo_policy
 from tokenweir.stack.folder import StateFolder
@@ -61,16 +62,48 @@ tenants:
     return replace(demo, blueprint=blueprint, policy=policy_of(text, folder))
 
 
+def bodies(welcome: Welcome) -> list[dict[str, Any]]:
+    """Return the bodies of all calls, in the order of the text."""
+    commands = re.findall(r"^ *curl (?:.*\\\n)*.*$", welcome.text(), re.MULTILINE)
+    words = [shlex.split(command) for command in commands]
+    return [json.loads(each[each.index("-d") + 1]) for each in words]
+
+
 def test_shell_commands_are_what_a_shell_takes(demo: Welcome) -> None:
     """Each curl can be pasted: its words are closed, and its body is JSON."""
-    commands = re.findall(r"^ *curl (?:.*\\\n)*.*$", demo.text(), re.MULTILINE)
-    bodies = []
-    for command in commands:
-        words = shlex.split(command)
-        bodies.append(json.loads(words[words.index("-d") + 1]))
+    called = bodies(demo)
 
-    assert len(bodies) == 4
-    assert [body.get("stream", False) for body in bodies].count(True) == 2
+    assert len(called) == 5
+    assert [body.get("stream", False) for body in called].count(True) == 2
+
+
+def test_four_streams_fit_and_the_fifth_does_not(demo: Welcome) -> None:
+    """
+    The demo's limit holds what is said to fit, with room for prompts and for what
+    was called before; what is said not to fit does not for seconds, though the
+    limit refills meanwhile.
+    """
+    tenant = demo.policy.tenants["demo"]
+    (limit,) = (quota for quota in tenant.quotas if quota.axis is Axis.TOKENS)
+    (cap,) = (
+        body["max_tokens"]
+        for body in bodies(demo)
+        if body.get("stream") and "max_tokens" in body
+    )
+    count = demo.text().count("for i in 1 2 3 4 5;") * 5
+
+    assert (count - 1) * (cap + 100) + 2_000 <= limit.capacity
+    assert count * cap > limit.capacity + 4 * limit.rate // 60
+    assert "So 200 four times, and 429 once." in demo.text()
+
+
+def test_what_never_fits_never_fits(demo: Welcome) -> None:
+    """The last call asks for more than the limit can ever hold."""
+    tenant = demo.policy.tenants["demo"]
+    (limit,) = (quota for quota in tenant.quotas if quota.axis is Axis.TOKENS)
+    last = bodies(demo)[-1]
+
+    assert last["n"] * last["max_tokens"] > limit.capacity
 
 
 def test_sdks_need_two_variables(demo: Welcome) -> None:

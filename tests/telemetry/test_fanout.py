@@ -14,8 +14,13 @@ class Recorder:
     def __call__(self, details: ExchangeDetails) -> None:
         self.calls.append(("exchange", details))
 
-    def ledger_call(self, verb: str, seconds: float, *, failed: bool) -> None:
-        self.calls.append(("ledger_call", verb, seconds, failed))
+    def ledger_call(
+        self, verb: str, seconds: float, *, failed: bool, reason: str = ""
+    ) -> None:
+        self.calls.append(("ledger_call", verb, seconds, failed, reason))
+
+    def ledger_evicts(self, policy: str) -> None:
+        self.calls.append(("ledger_evicts", policy))
 
     def holds_reaped(self, count: int) -> None:
         self.calls.append(("holds_reaped", count))
@@ -28,6 +33,9 @@ class Recorder:
 
     def policy_refused(self, problems: tuple[str, ...]) -> None:
         self.calls.append(("policy_refused", problems))
+
+    def envoy_rendering(self, stale: tuple[str, ...]) -> None:
+        self.calls.append(("envoy_rendering", stale))
 
     def fault(self, where: str, error: BaseException) -> None:
         self.calls.append(("fault", where, error))
@@ -46,11 +54,13 @@ class Broken(Recorder):
 ERROR = ValueError()
 CALLS: list[tuple[object, ...]] = [
     ("exchange", ADMITTED),
-    ("ledger_call", "reserve", 0.25, True),
+    ("ledger_call", "reserve", 0.25, True, "TimeoutError"),
+    ("ledger_evicts", "allkeys-lru"),
     ("holds_reaped", 3),
     ("spool_size", 4),
     ("policy_loaded", "0123456789ab"),
     ("policy_refused", ("tenants: missing",)),
+    ("envoy_rendering", ("retries",)),
     ("fault", "request", ERROR),
 ]
 
@@ -58,11 +68,13 @@ CALLS: list[tuple[object, ...]] = [
 def call_all(fanout: Fanout) -> None:
     """Make every call once."""
     fanout(ADMITTED)
-    fanout.ledger_call("reserve", 0.25, failed=True)
+    fanout.ledger_call("reserve", 0.25, failed=True, reason="TimeoutError")
+    fanout.ledger_evicts("allkeys-lru")
     fanout.holds_reaped(3)
     fanout.spool_size(4)
     fanout.policy_loaded("0123456789ab")
     fanout.policy_refused(("tenants: missing",))
+    fanout.envoy_rendering(("retries",))
     fanout.fault("request", ERROR)
 
 

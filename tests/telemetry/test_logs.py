@@ -6,7 +6,7 @@ import pytest
 
 from tests.telemetry.exchanges import ADMITTED, REFUSED, SETTLEMENT, SUBJECT
 from tests.telemetry.log_sink import Sink
-from tokenweir.core.hold import Outcome
+from tokenweir.core.hold import Outcome, Subject
 from tokenweir.core.policy import Axis
 from tokenweir.core.rejection import (
     EncodingNotMetered,
@@ -21,7 +21,9 @@ from tokenweir.core.rejection import (
     Unsatisfiable,
 )
 from tokenweir.core.usage import Source, TokenUsage
+from tokenweir.telemetry.hooks import ExchangeDetails
 from tokenweir.telemetry.logs import JsonLog, Level, UserIds
+from tokenweir.telemetry.throttle import MOST_LINES, WINDOW_S
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ def test_admitted_golden(sink: Sink) -> None:
         "request_id": "req-1",
         "tenant": "acme",
         "key_id": "acme-ci",
-        "user": "bab2ad031c40",
+        "user": "bab2ad031c40c31e",
         "route": "chat_completions",
         "model": "gpt-4o-mini",
         "provider": "openai",
@@ -143,6 +145,14 @@ def test_what_is_not_known_is_left_out(sink: Sink) -> None:
     assert "flags" not in sink_line
 
 
+def test_implausible_report(sink: Sink) -> None:
+    """A report that was not believed is worth a warning."""
+    flagged = replace(SETTLEMENT, flags=("implausible_report",))
+    sink.log(replace(ADMITTED, settlement=flagged))
+
+    assert sink.line()["level"] == "warning"
+
+
 def test_flags_and_shadow(sink: Sink) -> None:
     """Flags are told, and quotas in shadow mode that would have refused."""
     shadow = QuotaFailure("acme.trial", Axis.TOKENS, "-", 1, 1, 0, 1, 1, shadow=True)
@@ -166,6 +176,42 @@ def test_flags_and_shadow(sink: Sink) -> None:
     }
 
 
+# === floods =======================================================================
+
+
+def test_strangers_do_not_flood_the_log(sink: Sink) -> None:
+    """Calls with unknown keys share a few lines in ten seconds; no other line suffers."""
+    subject = Subject("", "", "", "chat_completions", "", "")
+    stranger = ExchangeDetails(subject, "POST", "", UnknownKey("no"), None)
+    for _ in range(1_000):
+        sink.log(stranger)
+    sink.log(ADMITTED)
+    sink.clock.now_s += WINDOW_S
+    sink.log(stranger)
+    sink.log(stranger)
+    lines = sink.lines()
+
+    assert len(lines) == MOST_LINES + 3
+    assert [line.get("left_out") for line in lines if "reason" in line] == (
+        [None] * MOST_LINES + [1_000 - MOST_LINES, None]
+    )
+
+
+def test_faults_do_not_flood_the_log(sink: Sink) -> None:
+    """What breaks at each call is told a few times in ten seconds; all kinds are."""
+    for _ in range(100):
+        sink.log.fault("request", ValueError())
+        sink.log.fault("response", ValueError())
+        sink.log.fault("request", KeyError())
+    sink.clock.now_s += WINDOW_S
+    sink.log.fault("request", KeyError())
+    lines = sink.lines()
+
+    assert len(lines) == 3 * MOST_LINES + 1
+    assert lines[-1]["left_out"] == 100 - MOST_LINES
+    assert "left_out" not in lines[0]
+
+
 # === end users ====================================================================
 
 
@@ -178,7 +224,7 @@ def test_user_ids_are_hashed() -> None:
     first, second, other = [line["user"] for line in sink.lines()]
 
     assert first == second != other
-    assert len(first) == 12
+    assert len(first) == 16
 
 
 def test_user_ids_stay_out_of_partitions(sink: Sink) -> None:
@@ -253,14 +299,27 @@ def test_ledger_failures_share_a_line(sink: Sink) -> None:
     """A ledger that is down gives a line in ten seconds, with the number since."""
     sink.log.ledger_call("reserve", 0.001, failed=False)
     for _ in range(3):
-        sink.log.ledger_call("reserve", 0.25, failed=True)
+        sink.log.ledger_call("reserve", 0.25, failed=True, reason="TimeoutError")
     sink.clock.now_s += 10
-    sink.log.ledger_call("settle", 0.5, failed=True)
+    sink.log.ledger_call("settle", 0.5, failed=True, reason="ReadOnlyError")
     first, second = sink.lines()
 
     assert first["event"] == second["event"] == "ledger_failed"
     assert (first["verb"], first["failures"]) == ("reserve", 1)
+    assert (first["reason"], second["reason"]) == ("TimeoutError", "ReadOnlyError")
     assert (second["verb"], second["failures"], second["seconds"]) == ("settle", 3, 0.5)
+
+
+def test_eviction_is_told_when_it_changes(sink: Sink) -> None:
+    """A server that would drop keys is a warning, once; one that does not is no news."""
+    for policy in ("", "allkeys-lru", "allkeys-lru", "volatile-ttl", "", ""):
+        sink.log.ledger_evicts(policy)
+
+    assert [(line["level"], line["policy"]) for line in sink.lines()] == [
+        ("warning", "allkeys-lru"),
+        ("warning", "volatile-ttl"),
+        ("info", "noeviction"),
+    ]
 
 
 def test_spool(sink: Sink) -> None:
@@ -298,6 +357,18 @@ def test_policies(sink: Sink) -> None:
     assert refused["count"] == 30
     assert refused["problems"][0] == "tenants.t0: bad"
     assert len(refused["problems"]) == 20
+
+
+def test_envoy_rendering(sink: Sink) -> None:
+    """What Envoy has to be rendered anew for is a warning, its end is not."""
+    sink.log.envoy_rendering(tuple(f"providers.p{n}" for n in range(30)))
+    sink.log.envoy_rendering(())
+    outdated, current = sink.lines()
+
+    assert (outdated["event"], outdated["level"]) == ("envoy_outdated", "warning")
+    assert outdated["stale"][:2] == ["providers.p0", "providers.p1"]
+    assert (len(outdated["stale"]), outdated["count"]) == (20, 30)
+    assert (current["event"], current["level"]) == ("envoy_current", "info")
 
 
 def test_libraries(sink: Sink) -> None:

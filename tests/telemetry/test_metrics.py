@@ -82,6 +82,16 @@ def test_times(metrics: Metrics) -> None:
     )
 
 
+def test_implausible_reports(metrics: Metrics) -> None:
+    """A report that was not believed counts by who made it."""
+    metrics(ADMITTED)
+    flags = ("ledger_open", "implausible_report")
+    metrics(replace(ADMITTED, settlement=replace(SETTLEMENT, flags=flags)))
+    labels = {"provider": "openai", "model": "gpt-4o-mini"}
+
+    assert value(metrics, "implausible_reports_total", **labels) == 1
+
+
 def test_no_first_token(metrics: Metrics) -> None:
     """An answer that is no stream has no time to first token."""
     metrics(replace(ADMITTED, settlement=replace(SETTLEMENT, first_token_ms=None)))
@@ -207,6 +217,16 @@ def test_events(metrics: Metrics) -> None:
     assert value(metrics, "sink_errors_total", sink="JsonLog") == 1
 
 
+def test_eviction(metrics: Metrics) -> None:
+    """1 as long as the ledger's server would drop keys."""
+    seen = []
+    for policy in ("allkeys-lru", ""):
+        metrics.ledger_evicts(policy)
+        seen.append(value(metrics, "ledger_evicts"))
+
+    assert seen == [1, 0]
+
+
 def test_policy(metrics: Metrics) -> None:
     """One policy is in use at a time, since a moment; refused ones count."""
     metrics.policy_loaded("0123456789ab")
@@ -217,6 +237,15 @@ def test_policy(metrics: Metrics) -> None:
     assert value(metrics, "policy_info", digest="0123456789ab") is None
     assert value(metrics, "policy_loaded_timestamp_seconds") == 1_767_268_800
     assert value(metrics, "policy_refused_total") == 1
+
+
+def test_envoy_rendering(metrics: Metrics) -> None:
+    """It is told for how many parts of the policy Envoy has to be rendered anew."""
+    metrics.envoy_rendering(("providers.openai", "retries"))
+    assert value(metrics, "envoy_outdated") == 2
+    metrics.envoy_rendering(())
+
+    assert value(metrics, "envoy_outdated") == 0
 
 
 def test_abandoned(metrics: Metrics) -> None:

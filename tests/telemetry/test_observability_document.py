@@ -42,6 +42,8 @@ def test_every_event_is_documented() -> None:
     sink.log.spool_size(0)
     sink.log.policy_loaded("0123456789ab")
     sink.log.policy_refused(("tenants: missing",))
+    sink.log.envoy_rendering(("retries",))
+    sink.log.envoy_rendering(())
     sink.log.fault("request", ValueError())
     sink.log.library({})
     events = {line["event"] for line in sink.lines()} | {"lines_dropped"}

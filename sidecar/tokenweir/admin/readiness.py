@@ -1,17 +1,34 @@
-"""Whether this processor can take exchanges, and if not, what is missing."""
+"""
+Whether this processor can take exchanges, and if not, what is missing.
+
+Theory of operation. A pod that is not ready gets no traffic, and the ledger is the
+same for all pods: so its silence must be real before it counts. It is real if nothing
+was answered (no call of an exchange, of the sweeper, no ping) for `PATIENCE_S` and for
+`PATIENCE_CALLS` calls in a row; the first answer ends it. Readiness asks whether the
+ledger is there, not whether it does what it is asked: one that only refuses (a replica,
+full memory) makes no pod unready, since another pod would fare no better.
+
+Where the policy admits some tenant without the ledger (`on_ledger_failure: open`), the
+pod is of use without it, and stays ready.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.policy import OnLedgerFailure, Policy, Tenant
+from tokenweir.ledger.store import Contact
 
 OK = "ok"
 # Shorter, and a failover of Redis would take every pod out of service at once.
 PATIENCE_S = 10.0
+# Calls and pings in a row without an answer. One that is slow says nothing, however
+# long ago the one before it was.
+PATIENCE_CALLS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +52,9 @@ class ReadinessProbe:
     Args:
         policy: Returns the policy in use, or None.
         ping: Asks the ledger for an answer (`Ledger.ping`).
+        contact: Tells how long ago it answered anything: real calls too.
+        stale: Returns what of the policy Envoy was not rendered from; None: unknown.
+            It is told, but keeps nobody from coming: the rest is served.
         patience_s: How long the ledger may be silent.
         clock: Seconds, monotonic.
 
@@ -46,16 +66,19 @@ class ReadinessProbe:
         self,
         policy: Callable[[], Policy | None],
         ping: Callable[[], Awaitable[None]],
+        contact: Callable[[], Contact],
         *,
+        stale: Callable[[], tuple[str, ...] | None] = lambda: None,
         patience_s: float = PATIENCE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.draining = False
         self._policy = policy
         self._ping = ping
+        self._contact = contact
+        self._stale = stale
         self._patience_s = patience_s
         self._clock = clock
-        self._answered_at: float | None = None
 
     async def __call__(self) -> Readiness:
         """Return whether exchanges can be taken now."""
@@ -69,21 +92,26 @@ class ReadinessProbe:
         checks = {name: problem or OK for name, problem in missing.items()}
         if silence and checks["ledger"] == OK:
             checks["ledger"] = f"{silence}; the policy admits without it"
+        checks["envoy"] = _envoy(self._stale())
         return Readiness(not any(missing.values()), checks)
 
     async def _ledger_silence(self) -> str | None:
         """Return for how long the ledger has been silent, if that is too long."""
-        try:
+        with contextlib.suppress(LedgerUnavailableError):
             await self._ping()
-        except LedgerUnavailableError:
-            if self._answered_at is None:
-                return "no answer yet"
-            silent_s = self._clock() - self._answered_at
-            if silent_s > self._patience_s:
-                return f"no answer for {silent_s:.0f} s"
-        else:
-            self._answered_at = self._clock()
+        contact = self._contact()
+        if contact.answered_at is None:
+            return "no answer yet"
+        silent_s = self._clock() - contact.answered_at
+        if silent_s > self._patience_s and contact.unanswered >= PATIENCE_CALLS:
+            return f"no answer for {silent_s:.0f} s"
         return None
+
+
+def _envoy(stale: tuple[str, ...] | None) -> str:
+    if stale is None:
+        return "has not called yet"
+    return f"is to be rendered anew for {', '.join(stale)}" if stale else OK
 
 
 def closed_without_ledger(policy: Policy) -> bool:

@@ -6,11 +6,12 @@ import argparse
 import os
 import pathlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from tokenweir.cli import EXIT_FINE, EXIT_PROBLEMS, Subparsers
+from tokenweir.cli.problems import tell
 from tokenweir.core.errors import PolicyError
-from tokenweir.core.policy import Axis, Model, Policy, Provider, Quota, Tenant
+from tokenweir.core.policy import ApiKey, Axis, Model, Policy, Provider, Quota, Tenant
 
 _DESCRIPTION = """\
 Check a policy file and print every problem, one a line, each beginning with its
@@ -53,10 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         policy = load_policy(file, os.environ, credentials=credentials)
     except PolicyError as error:
-        print("\n".join(error.problems))
-        count = len(error.problems)
-        problems = "1 problem" if count == 1 else f"{count} problems"
-        print(f"{file}: {problems}. docs/policy.md has every field.", file=sys.stderr)
+        tell(file, error, sys.stdout, sys.stderr)
         return EXIT_PROBLEMS
     print(f"{file}: fine (digest {policy.digest})")
     print("\n".join(_summary(policy, credentials=credentials)))
@@ -76,8 +74,9 @@ def _summary(policy: Policy, *, credentials: bool) -> Iterator[str]:
         yield f"  {_model(model)}"
     yield "\ntenants"
     for tenant in policy.tenants.values():
-        keys = sum(key.tenant == tenant.name for key in policy.keys.values())
-        yield f"  {_tenant(tenant, keys)}"
+        keys = [key for key in policy.keys.values() if key.tenant == tenant.name]
+        yield f"  {_tenant(tenant, len(keys))}"
+        yield from (f"    {_key(key)}" for key in keys if key.models)
         yield from (f"    {_quota(quota)}" for quota in tenant.quotas)
     if policy.single_tenant is not None:
         yield f"\nevery caller is tenant {policy.single_tenant}, whatever key it sends"
@@ -105,6 +104,10 @@ def _tenant(tenant: Tenant, keys: int) -> str:
     return f"{tenant.name}: {keys} {'key' if keys == 1 else 'keys'}, {models}"
 
 
+def _key(key: ApiKey) -> str:
+    return f"key {key.id}: models {_listed(key.models)} only"
+
+
 def _quota(quota: Quota) -> str:
     if quota.axis is Axis.CONCURRENCY:
         text = f"{quota.capacity:,} at a time"
@@ -112,7 +115,7 @@ def _quota(quota: Quota) -> str:
         text = f"{quota.rate:,} {_UNITS[quota.axis]}"
         if quota.capacity != quota.rate:
             text += f", {quota.capacity:,} at once"
-    text += f", for each {_listed(quota.partition)}"
+    text += _whose(quota.partition)
     if quota.models:
         text += f", models {_listed(quota.models)}"
     if quota.routes:
@@ -120,5 +123,13 @@ def _quota(quota: Quota) -> str:
     return f"{text}, in shadow mode" if quota.shadow else text
 
 
+def _whose(partition: Sequence[str]) -> str:
+    """Return who shares a limit that is told below a tenant."""
+    others = [part for part in partition if part != "tenant"]
+    each = f", for each {_listed(others)}" if others else ""
+    return each if "tenant" in partition else f"{each}, shared by all tenants"
+
+
 def _listed(names: Iterable[str]) -> str:
-    return " and ".join(names)
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last

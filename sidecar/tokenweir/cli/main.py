@@ -7,10 +7,10 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from tokenweir import __version__
-from tokenweir.cli import EXIT_PROBLEMS
-from tokenweir.core.errors import PolicyError
+from tokenweir.cli import EXIT_PROBLEMS, EXIT_USAGE
 
 # In the order of the help text. Each is a module of this package.
 SUBCOMMANDS = ("up", "serve", "check", "keys", "usage", "prices", "render", "schema")
@@ -37,14 +37,11 @@ found, 2 wrong usage.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line *argv* (without the program's name); return the exit code."""
-    arguments = _parser().parse_args(argv)
+    arguments = _parsed(_parser(), argv)
     run: Callable[[argparse.Namespace], int] = arguments.run
     try:
         code = run(arguments)
         sys.stdout.flush()
-    except PolicyError as error:
-        print("\n".join(error.problems))
-        return EXIT_PROBLEMS
     except KeyboardInterrupt:
         return _EXIT_INTERRUPTED
     except BrokenPipeError:
@@ -54,13 +51,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+class _Parser(argparse.ArgumentParser):
+    """Tells what is wrong and where help is, instead of the whole usage."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{**kwargs, "allow_abbrev": False})
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(
+            EXIT_USAGE, f"{self.prog}: {message}\n`{self.prog} --help` says more.\n"
+        )
+
+
+def _parsed(
+    parser: argparse.ArgumentParser, argv: Sequence[str] | None
+) -> argparse.Namespace:
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        # argparse has only the outermost parser say this, whose help does not help.
+        parser.prog = f"{parser.prog} {arguments.command}"
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    return arguments
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="tokenweir",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument(
         "--version", action="version", version=f"tokenweir {__version__}"

@@ -9,6 +9,8 @@ import pathlib
 import sys
 
 from tokenweir.cli import EXIT_FINE, EXIT_PROBLEMS, EXIT_USAGE, Subparsers
+from tokenweir.cli.problems import tell
+from tokenweir.core.errors import PolicyError
 from tokenweir.envoyconf.settings import EnvoySettings
 
 _DESCRIPTION = """\
@@ -83,7 +85,12 @@ def run(args: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return EXIT_USAGE
     # Envoy gets no secret of the policy, so they need not be at hand.
-    policy = load_policy(args.policy, os.environ, credentials=False)
+    try:
+        policy = load_policy(args.policy, os.environ, credentials=False)
+    except PolicyError as error:
+        # To stdout goes a configuration or nothing.
+        tell(args.policy, error, sys.stderr, sys.stderr)
+        return EXIT_PROBLEMS
     bootstrap = render(policy, settings)
     if args.validate and (problem := _problem_of(bootstrap)):
         print(problem, file=sys.stderr)

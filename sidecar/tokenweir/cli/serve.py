@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import Any
+
+from tokenweir.cli import EXIT_USAGE
+from tokenweir.cli.ledger_option import HELP as LEDGER_HELP
+from tokenweir.cli.ledger_option import LedgerOptionError, ledger_url
+from tokenweir.cli.numbers import MAX_PORT, number
+
+MAX_TIMEOUT_MS = 60_000
+MAX_DRAIN_SECONDS = 86_400
 
 HELP = "run the processor that Envoy asks about every exchange"
 DESCRIPTION = """\
@@ -28,15 +37,10 @@ def add_parser(subparsers: Any) -> None:
         metavar="PATH",
         help="unix socket that Envoy connects to; each processor needs its own",
     )
-    parser.add_argument(
-        "--ledger",
-        required=True,
-        metavar="URL",
-        help="redis://, rediss:// or unix:// URL, or env:NAME of a variable with one",
-    )
+    parser.add_argument("--ledger", required=True, metavar="URL", help=LEDGER_HELP)
     parser.add_argument(
         "--ledger-timeout-ms",
-        type=_positive,
+        type=number(1, MAX_TIMEOUT_MS),
         default=200,
         metavar="MS",
         help="how long one call may take (default: %(default)s)",
@@ -50,7 +54,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--drain-seconds",
-        type=_positive,
+        type=number(1, MAX_DRAIN_SECONDS),
         default=25,
         metavar="S",
         help="how long open exchanges may take after SIGTERM (default: %(default)s)",
@@ -62,12 +66,11 @@ def run(args: argparse.Namespace) -> int:
     """Serve until a signal says otherwise; return the exit code."""
     from tokenweir.app import ServeSettings, serve  # noqa: PLC0415 - heavy
 
-    url = args.ledger
-    if url.startswith("env:"):
-        url = os.environ.get(url.removeprefix("env:"), "")
-        if not url:
-            print(f"--ledger: the variable {args.ledger.removeprefix('env:')} is empty")
-            return 2
+    try:
+        url = ledger_url(args.ledger)
+    except LedgerOptionError as error:
+        print(error, file=sys.stderr)
+        return EXIT_USAGE
     host, port = args.admin
     return serve(
         ServeSettings(
@@ -83,15 +86,8 @@ def run(args: argparse.Namespace) -> int:
     )
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number
-
-
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65_535:
+    if not host or not port.isdecimal() or int(port) > MAX_PORT:
         raise argparse.ArgumentTypeError("must be HOST:PORT")
     return host.strip("[]"), int(port)

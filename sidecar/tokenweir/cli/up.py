@@ -9,6 +9,10 @@ import sys
 from pathlib import Path
 
 from tokenweir.cli import EXIT_FINE, EXIT_PROBLEMS, EXIT_USAGE, Subparsers
+from tokenweir.cli.ledger_option import HELP as LEDGER_HELP
+from tokenweir.cli.ledger_option import LedgerOptionError, ledger_url
+from tokenweir.cli.numbers import number, port
+from tokenweir.cli.problems import tell
 
 MAX_WORKERS = 64
 
@@ -32,13 +36,13 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--port",
-        type=_port,
+        type=port,
         default=4000,
         help="where apps connect to (default: %(default)s)",
     )
     parser.add_argument(
         "--admin-port",
-        type=_port,
+        type=port,
         default=9090,
         metavar="PORT",
         help="metrics and health of the first worker; further ones have the ports "
@@ -47,12 +51,11 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--ledger",
         metavar="URL",
-        help="redis://, rediss:// or unix:// URL, or env:NAME of a variable with one "
-        "(default: an embedded Valkey, which forgets all at the end)",
+        help=f"{LEDGER_HELP} (default: an embedded Valkey, which forgets all at the end)",
     )
     parser.add_argument(
         "--workers",
-        type=_workers,
+        type=number(1, MAX_WORKERS),
         default=1,
         metavar="N",
         help="processors (default: %(default)s)",
@@ -74,14 +77,15 @@ def run(arguments: argparse.Namespace) -> int:
     from tokenweir.stack.settings import StackSettings  # noqa: PLC0415 -- slow
     from tokenweir.stack.terminal import Terminal  # noqa: PLC0415 -- slow
 
-    ledger_url = _ledger_url(arguments.ledger)
-    if ledger_url == "":
-        return _refuse(f"--ledger: {arguments.ledger} is empty or not set", EXIT_USAGE)
+    try:
+        url = None if arguments.ledger is None else ledger_url(arguments.ledger)
+    except LedgerOptionError as error:
+        return _refuse(str(error), EXIT_USAGE)
     settings = StackSettings(
         policy=arguments.policy,
         port=arguments.port,
         admin_port=arguments.admin_port,
-        ledger_url=ledger_url,
+        ledger_url=url,
         workers=arguments.workers,
         log_dir=arguments.log_dir,
     )
@@ -89,20 +93,14 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         LocalStack(settings, os.environ, terminal, _command()).run()
     except PolicyError as error:
-        print("\n".join(error.problems))
-        return _refuse(f"{arguments.policy}: can't be used as a policy", EXIT_PROBLEMS)
+        tell(arguments.policy, error, sys.stdout, sys.stderr)
+        return EXIT_PROBLEMS
     except StackError as error:
         return _refuse(str(error), EXIT_PROBLEMS)
     except OSError as error:
-        return _refuse(f"Can't be run: {error}", EXIT_PROBLEMS)
+        where = f"{error.filename}: " if error.filename else ""
+        return _refuse(f"Can't be run: {where}{error.strerror or error}", EXIT_PROBLEMS)
     return EXIT_FINE
-
-
-def _ledger_url(given: str | None) -> str | None:
-    """Return the URL that was *given*, None by default, ``""`` if it is not there."""
-    if given is None or not given.startswith("env:"):
-        return given
-    return os.environ.get(given.removeprefix("env:"), "")
 
 
 def _command() -> str:
@@ -117,17 +115,3 @@ def _command() -> str:
 def _refuse(text: str, code: int) -> int:
     print(text, file=sys.stderr)
     return code
-
-
-def _port(text: str) -> int:
-    port = int(text)
-    if not 1 <= port <= 65_535:
-        raise argparse.ArgumentTypeError("must be a TCP port, 1 to 65535")
-    return port
-
-
-def _workers(text: str) -> int:
-    workers = int(text)
-    if not 1 <= workers <= MAX_WORKERS:
-        raise argparse.ArgumentTypeError(f"must be 1 to {MAX_WORKERS}")
-    return workers

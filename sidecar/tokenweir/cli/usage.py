@@ -16,6 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tokenweir.cli import EXIT_FINE, EXIT_PROBLEMS, EXIT_USAGE, Subparsers
+from tokenweir.cli.ledger_option import HELP as LEDGER_HELP
+from tokenweir.cli.ledger_option import LedgerOptionError, ledger_url
+from tokenweir.cli.numbers import number
 from tokenweir.cli.table import Cell, table
 from tokenweir.core.usage import TokenUsage
 
@@ -60,7 +63,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--ledger",
         metavar="URL",
-        help="redis://, rediss:// or unix:// URL, or env:NAME of a variable with one "
+        help=f"{LEDGER_HELP} "
         f"(default: env:{LEDGER_VARIABLE}, else that of a running `tokenweir up`)",
     )
     parser.add_argument(
@@ -75,7 +78,10 @@ def add_parser(subparsers: Subparsers) -> None:
         "--today", action="store_true", help="since midnight UTC (the default)"
     )
     span.add_argument(
-        "--hours", type=_hours, metavar="N", help="the last N hours, this one included"
+        "--hours",
+        type=number(1, MAX_HOURS),
+        metavar="N",
+        help="the last N hours, this one included",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, every figure")
     parser.set_defaults(run=run)
@@ -87,15 +93,15 @@ def run(arguments: argparse.Namespace) -> int:
 
     try:
         url = _ledger_url(arguments.ledger)
-        span = _span(time.time(), arguments.hours)
+    except LedgerOptionError as error:
+        print(error, file=sys.stderr)
+        return EXIT_USAGE
+    span = _span(time.time(), arguments.hours)
+    try:
         sums = asyncio.run(_read(url, span, arguments.by))
     except LedgerUnavailableError:
-        # Not its text: it may hold the URL, and the URL a password.
-        print("usage: the ledger gave no answer. Is it running?", file=sys.stderr)
+        print(_no_answer(url), file=sys.stderr)
         return EXIT_PROBLEMS
-    except ValueError as error:
-        print(f"usage: --ledger: {error}", file=sys.stderr)
-        return EXIT_USAGE
     if arguments.json:
         print(json.dumps(_document(span, arguments.by, sums), indent=2))
     elif sums:
@@ -110,10 +116,7 @@ async def _read(url: str, span: Span, by: Sequence[str]) -> Sums:
     from tokenweir.ledger.usage import GroupBy, usage  # noqa: PLC0415 -- slow
     from tokenweir.telemetry.fanout import Fanout  # noqa: PLC0415 -- slow
 
-    try:
-        store = RedisStore(url, Fanout(()))
-    except ValueError:
-        raise ValueError("must be a redis://, rediss:// or unix:// URL") from None
+    store = RedisStore(url, Fanout(()))
     try:
         groups = [GroupBy[name.upper()] for name in by]
         return await usage(store, span.first, span.last, groups)
@@ -190,16 +193,21 @@ def _is_terminal() -> bool:
 # === what is asked for ============================================================
 
 
+def _no_answer(url: str) -> str:
+    from tokenweir.ledger.address import place  # noqa: PLC0415 -- slow
+
+    return (
+        f"--ledger: no answer from {place(url)}. Does it run, and do user and password "
+        "fit?"
+    )
+
+
 def _ledger_url(given: str | None) -> str:
-    """Return the URL that *given* says. Raises: ValueError, if there is none."""
-    if given is not None and not given.startswith("env:"):
-        return given
-    variable = given.removeprefix("env:") if given is not None else LEDGER_VARIABLE
-    url = os.environ.get(variable)
-    if url:
-        return url
+    """Return the URL that *given* says. Raises: LedgerOptionError, if there is none."""
     if given is not None:
-        raise ValueError(f"the variable {variable} is empty")
+        return ledger_url(given)
+    if os.environ.get(LEDGER_VARIABLE):
+        return ledger_url(f"env:{LEDGER_VARIABLE}")
     return _running_stack()
 
 
@@ -207,20 +215,25 @@ def _running_stack() -> str:
     """Return the URL of the ledger that `tokenweir up` has embedded."""
     from tokenweir.stack.folder import PREFIX, SHORT_PARENT  # noqa: PLC0415 -- slow
 
-    found = {
-        path
-        for parent in (tempfile.gettempdir(), SHORT_PARENT)
-        for path in Path(parent).glob(f"{PREFIX}*/ledger.sock")
-        if _accepts(path)
-    }
+    found = sorted(
+        {
+            path
+            for parent in (tempfile.gettempdir(), SHORT_PARENT)
+            for path in Path(parent).glob(f"{PREFIX}*/ledger.sock")
+            if _accepts(path)
+        }
+    )
     if len(found) > 1:
-        raise ValueError("more than one `tokenweir up` is running here: say which")
-    if not found:
-        raise ValueError(
-            f"say where the ledger is, here or in {LEDGER_VARIABLE}: "
-            "no `tokenweir up` with a ledger of its own is running here"
+        urls = "".join(f"\n  --ledger unix://{path}" for path in found)
+        raise LedgerOptionError(
+            f"More than one `tokenweir up` runs here. Say which:{urls}"
         )
-    return f"unix://{found.pop()}"
+    if not found:
+        raise LedgerOptionError(
+            "No `tokenweir up` with a ledger of its own runs here. Say where the ledger "
+            f"is, by --ledger or in {LEDGER_VARIABLE}."
+        )
+    return f"unix://{found[0]}"
 
 
 def _accepts(path: Path) -> bool:
@@ -241,12 +254,6 @@ def _groups(text: str) -> tuple[str, ...]:
     if not set(names) <= set(GROUPS) or len(set(names)) < len(names):
         raise argparse.ArgumentTypeError(f"must be a list out of {','.join(GROUPS)}")
     return names
-
-
-def _hours(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= MAX_HOURS:
-        raise argparse.ArgumentTypeError(f"must be from 1 to {MAX_HOURS:,} hours")
-    return int(text)
 
 
 def _moment(hour: int) -> str:

@@ -7,14 +7,20 @@ bill comes: so whatever can't ever match is said before it is relied on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from tokenweir.config.name_pattern import any_overlap
-from tokenweir.core.dialects import by_route
-from tokenweir.core.policy import Axis, Model, Policy, Quota, Tenant, UnknownPaths
+from tokenweir.core.dialects import by_route, default_dialect
+from tokenweir.core.identify import TOKEN_FREE_PATHS
+from tokenweir.core.policy import Axis, Model, Policy, Quota, Tenant
 
 # What the body of a request on these routes holds is not read: no model is known.
-_UNREAD_ROUTES = frozenset({"count_tokens", "models", "opaque", "other"})
+_UNREAD_ROUTES = frozenset({"models", "opaque", "other"})
+
+# What names a model and costs no tokens: its dialect, by route.
+_TOKEN_FREE = {
+    route: default_dialect(path, ()).name for path, route in TOKEN_FREE_PATHS.items()
+}
 
 _UNREAD_AXES = frozenset({Axis.REQUESTS, Axis.CONCURRENCY})
 
@@ -80,10 +86,7 @@ def _matches_unread(quota: Quota, policy: Policy) -> bool:
     if quota.axis not in _UNREAD_AXES or (quota.models and "*" not in quota.models):
         return False
     routes = _UNREAD_ROUTES.intersection(quota.routes or _UNREAD_ROUTES)
-    opaque = any(
-        provider.unknown_paths is UnknownPaths.OPAQUE
-        for provider in policy.providers.values()
-    )
+    opaque = any(provider.opaque_paths for provider in policy.providers.values())
     return bool(routes if opaque else routes - {"opaque"})
 
 
@@ -94,9 +97,14 @@ def _matches_model(quota: Quota, tenant: Tenant, model: Model, policy: Policy) -
     return (
         all(any_overlap(names, [model.name]) for names in named)
         and all(any_overlap(names, named[0]) for names in named[1:])
-        and (not quota.routes or dialect in _dialects(quota.routes))
+        and (not quota.routes or dialect in _dialects(quota))
     )
 
 
-def _dialects(routes: Iterable[str]) -> set[str]:
-    return {by_route(route).name for route in routes if route not in _UNREAD_ROUTES}
+def _dialects(quota: Quota) -> Iterator[str]:
+    """Yield the dialects of the quota's routes, as far as it limits anything there."""
+    for route in quota.routes:
+        if route not in _TOKEN_FREE and route not in _UNREAD_ROUTES:
+            yield by_route(route).name
+        elif route in _TOKEN_FREE and quota.axis in _UNREAD_AXES:
+            yield _TOKEN_FREE[route]

@@ -27,7 +27,6 @@ from tokenweir.core.policy import (
     Secret,
     Tenant,
     TimeoutClass,
-    UnknownPaths,
 )
 
 # Most answers fit: what is more is settled as debt.
@@ -78,7 +77,7 @@ def _provider(name: str, entry: ProviderEntry, credential: Secret | None) -> Pro
         path_prefix=entry.base_url.path_prefix,
         credential=credential,
         ca_file=entry.ca_file,
-        unknown_paths=UnknownPaths(entry.unknown_paths),
+        opaque_paths=entry.unknown_paths,
     )
 
 
@@ -92,6 +91,7 @@ def _model(name: str, entry: ModelEntry) -> Model:
         or min(_DEFAULT_OUTPUT_TOKENS, entry.max_output_tokens),
         tokenizer=entry.tokenizer,
         timeout_class=entry.timeout_class,
+        maximum_is_known="max_output_tokens" in entry.model_fields_set,
     )
 
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 import yaml
 
-from tokenweir.config.problem import Path, Problem
+from tokenweir.config.problem import NO_VALUE, Path, Problem
 
 # Four times what a policy for ten thousand tenants takes; an etcd object, so a
 # ConfigMap, can't exceed 1.5 MiB.
@@ -236,7 +236,7 @@ class _Builder:
             return
         section.lines[key] = line
         if value is None:
-            text = "has no value: give it one, or remove it"
+            text = NO_VALUE
             self.problems.append(Problem(path, text, line))
             return
         section[key] = value

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pydantic import ValidationError
 
@@ -23,6 +24,7 @@ from tokenweir.config.references import References
 from tokenweir.config.salvage import VERSION, LeftOut, salvage
 from tokenweir.config.schema import PolicyFile
 from tokenweir.config.schema_problem import problems_of
+from tokenweir.config.stand_in import stand_in
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Policy
 
@@ -57,25 +59,61 @@ def load_policy(
         raise PolicyError([f"policy: {error}"]) from None
     except UnreadableDocumentError as error:
         raise PolicyError([error.problem]) from None
-    file, left_out, problems = _checked(document)
-    outside = look_up(file, env, files) if credentials else Outside()
-    for problem in (*References(file, left_out).problems(), *outside.problems):
-        problems.append(replace(problem, path=left_out.original(problem.path)))
+    content = _content(document)
+    find = partial(look_up, env=env, files=files) if credentials else _nothing
+    file, left_out, wrong = _validated(content)
+    outside, others = _judged(file, left_out, find)
+    problems = [*document.problems, *wrong, *others]
+    if wrong:
+        problems += _hidden(content, wrong, find)
     if problems:
         raise _error(problems, document)
     return compile_policy(file, _digest(source), outside.credentials)
 
 
-def _checked(document: Document) -> tuple[PolicyFile, LeftOut, list[Problem]]:
-    """Return what is right in *document*, what was left out, and why."""
-    content = _content(document)
-    problems = list(document.problems)
+def _validated(
+    content: Mapping[str, object],
+) -> tuple[PolicyFile, LeftOut, list[Problem]]:
+    """Return what is right in *content*, what was left out, and why."""
     try:
-        return PolicyFile.model_validate(content), LeftOut(), problems
+        return PolicyFile.model_validate(content), LeftOut(), []
     except ValidationError as error:
         wrong = list(problems_of(error))
     rest, left_out = salvage(content, [problem.path for problem in wrong])
-    return PolicyFile.model_validate(rest), left_out, problems + wrong
+    return PolicyFile.model_validate(rest), left_out, wrong
+
+
+def _judged(
+    file: PolicyFile, left_out: LeftOut, find: Callable[[PolicyFile], Outside]
+) -> tuple[Outside, list[Problem]]:
+    """Return what *file* refers to outside of itself, and what is wrong with it all."""
+    outside = find(file)
+    found = (*References(file, left_out).problems(), *outside.problems)
+    return outside, [
+        replace(problem, path=left_out.original(problem.path)) for problem in found
+    ]
+
+
+def _hidden(
+    content: Mapping[str, object],
+    wrong: Sequence[Problem],
+    find: Callable[[PolicyFile], Outside],
+) -> Iterator[Problem]:
+    """Yield what else is wrong in the entries that have something *wrong*."""
+    known = [problem.path for problem in wrong]
+    made = stand_in(content, known)
+    file, left_out, more = _validated(made.content)
+    # Of single fields the schema has said all by now, but not of how they go together.
+    entries = [problem for problem in made.told(more) if problem.path not in known]
+    yield from entries
+    if entries:
+        yield from _hidden(content, [*wrong, *entries], find)
+    else:
+        yield from made.told(_judged(file, left_out, find)[1])
+
+
+def _nothing(_: PolicyFile) -> Outside:
+    return Outside()
 
 
 def _content(document: Document) -> Mapping[str, object]:

@@ -15,6 +15,7 @@ Path = tuple[str | int, ...]
 # Told at once; a file that is wrong in more places was not written by hand.
 MAX_PROBLEMS = 500
 _MAX_PART_CHARS = 80
+NO_VALUE = "has no value: give it one, or remove it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +51,18 @@ def listed(problems: Iterable[Problem]) -> tuple[str, ...]:
     """
     Return *problems* as lines, in the file's order.
 
-    Of a path, only the first is told, and none if something inside of it is wrong
-    too: the others are consequences.
+    Of a path, only the first is told, and none if something inside of it has no value:
+    the others are consequences.
     """
     by_path: dict[Path, Problem] = {}
     for problem in problems:
         by_path.setdefault(problem.path, problem)
-    around = {path[:length] for path in by_path for length in range(len(path))}
+    around = {
+        path[:length]
+        for path, problem in by_path.items()
+        if problem.text == NO_VALUE
+        for length in range(len(path))
+    }
     told = [problem for path, problem in by_path.items() if path not in around]
     told.sort(key=lambda problem: problem.line)
     lines = [str(problem) for problem in told[:MAX_PROBLEMS]]

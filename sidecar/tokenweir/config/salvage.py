@@ -73,14 +73,14 @@ def salvage(
     What a file must have is there, if it is gone: sections are empty.
     """
     absent = {(name,) for name in REQUIRED_SECTIONS if name not in content}
-    gone = frozenset({_entry_around(path) for path in wrong} | absent)
+    gone = frozenset({entry_around(path) for path in wrong} | absent)
     indexes: dict[Path, tuple[int, ...]] = {}
     rest = _without(content, (), gone, indexes)
     must: dict[str, object] = {name: {} for name in REQUIRED_SECTIONS}
     return must | {"version": VERSION} | rest, LeftOut(gone, indexes)
 
 
-def _entry_around(path: Path) -> Path:
+def entry_around(path: Path) -> Path:
     """Return the part of *path* that can go without making the rest wrong."""
     match path:
         case ("tenants", _, "keys" | "quotas", int(), *_):

@@ -26,6 +26,7 @@ from tokenweir.config.quantity import (
     parse_duration_ms,
 )
 from tokenweir.config.secret_reference import SecretReference, parse_reference
+from tokenweir.config.unknown_paths import OPAQUE_PATH, WORDS, parse_unknown_paths
 from tokenweir.core.bucket import MAX_TOKENS
 
 # Every slot in use is a hold in the ledger.
@@ -71,6 +72,22 @@ Credential = Annotated[
     SecretReference,
     PlainValidator(parse_reference),
     WithJsonSchema({"type": "string", "pattern": "^(env:[A-Za-z_]|file:/)"}),
+]
+OpaquePaths = Annotated[
+    tuple[str, ...],
+    PlainValidator(parse_unknown_paths),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"enum": [*WORDS]},
+                {
+                    "type": "array",
+                    "minItems": 1,
+                    "items": {"type": "string", "pattern": OPAQUE_PATH},
+                },
+            ]
+        }
+    ),
 ]
 Duration = Annotated[
     int,

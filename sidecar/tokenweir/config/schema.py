@@ -26,6 +26,7 @@ from tokenweir.config.scalar import (
     ModelFamily,
     ModelName,
     Name,
+    OpaquePaths,
     OutputTokens,
     PartitionKey,
     QuotaName,
@@ -73,10 +74,13 @@ class ProviderEntry(Entry):
         description="PEM bundle that the provider's certificate is checked against, "
         "instead of the system's.",
     )
-    unknown_paths: Literal["refuse", "opaque"] = Field(
-        default="refuse",
-        description="What becomes of a request with a body whose path is not known: "
-        "`refuse`, or `opaque`: passed, metered by requests and concurrency only.",
+    unknown_paths: OpaquePaths = Field(
+        default=(),
+        description="What becomes of a request whose method and path are not known: "
+        "`refuse`; `opaque`: all pass, metered by requests and concurrency only; or a "
+        "list of those that pass so, such as `POST /v1/embeddings` or "
+        "`GET /v1/files/*`.",
+        json_schema_extra={"default": "refuse"},
     )
     allow_plaintext: bool = Field(
         default=False,
@@ -96,7 +100,8 @@ class ModelEntry(Entry):
     max_output_tokens: OutputTokens = Field(
         default=16_384,
         description="The most that it can generate in one answer: what is reserved is "
-        "never more.",
+        "never more, nor is what a cut answer is charged. If it is set, reports far "
+        "above it are not believed.",
     )
     default_output_tokens: OutputTokens | None = Field(
         default=None,

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from tokenweir.config import scalar
-from tokenweir.config.problem import Path, Problem
+from tokenweir.config.problem import NO_VALUE, Path, Problem
 from tokenweir.config.shape import fields_at
 
 _TEXTS = {
@@ -55,7 +55,7 @@ _BUDGET_FIELDS = {
 }
 
 # Fields that only a budget has: gone with it.
-_BUDGET_DETAILS = frozenset({"per", "time_zone", "on_exceeded"})
+BUDGET_DETAILS = frozenset({"per", "time_zone", "on_exceeded"})
 
 _OTHER_WORDS = {
     "rpm": "requests_per_minute",
@@ -77,7 +77,7 @@ def problems_of(error: ValidationError) -> Iterator[Problem]:
     }
     for detail in details:
         path = _path(detail)
-        if path[:-1] not in budgets or path[-1] not in _BUDGET_DETAILS:
+        if path[:-1] not in budgets or path[-1] not in BUDGET_DETAILS:
             yield Problem(path, _text(detail))
 
 
@@ -94,7 +94,7 @@ def _text(detail: ErrorDetails) -> str:
     if kind == "missing" and detail["loc"] == ("version",):
         return "is missing: begin the file with `version: 1`"
     if detail["input"] is None:
-        return "has no value: give it one, or remove it"
+        return NO_VALUE
     if kind == "string_pattern_mismatch":
         return _PATTERN_TEXTS[context["pattern"]]
     # A kind that is not in the table is one that no field can have today.

@@ -4,6 +4,7 @@ From what was seen of a response to what is charged.
     reported whole         the report
     reported in part       the report, and what was counted of the rest
     not reported           input as estimated, output as counted
+    reported beyond belief as if not reported
     nothing readable       input as estimated, output from the bytes
     refused before work    nothing, but the requests
 
@@ -16,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from tokenweir.core.dialects.base import ResponseFacts
 from tokenweir.core.events import ResponseHead
+from tokenweir.core.plausible import generated_at_most, is_plausible
 from tokenweir.core.ticket import Ticket
 from tokenweir.core.usage import Source, TokenUsage
 
@@ -69,6 +71,19 @@ class BodySeen:
     encoded: bool = False
 
 
+def doubt(ticket: Ticket, facts: ResponseFacts, passed_bytes: int) -> bool:
+    """
+    Drop what was reported from *facts* if it can't be true.
+
+    Returns:
+        Whether any report was dropped, now or before.
+    """
+    if facts.usage is not None and not is_plausible(ticket, facts.usage, passed_bytes):
+        facts.usage, facts.usage_final = None, False
+        facts.absurd = True
+    return facts.absurd
+
+
 def reported_usage(facts: ResponseFacts) -> TokenUsage | None:
     """Return the usage if it needs no counting."""
     if facts.usage is not None and facts.usage_final:
@@ -80,8 +95,7 @@ def counted_usage(
     ticket: Ticket, facts: ResponseFacts, output_tokens: int
 ) -> TokenUsage:
     """Return what is owed when *output_tokens* were counted of what passed."""
-    if ticket.output_cap is not None:
-        output_tokens = min(output_tokens, ticket.output_cap)
+    output_tokens = min(output_tokens, generated_at_most(ticket))
     if facts.usage is None:
         return TokenUsage(
             input_tokens=ticket.hold.amounts.input_tokens,
@@ -103,9 +117,23 @@ def estimated_output(ticket: Ticket, body: BodySeen) -> int:
     return min(-(-size_bytes // per_token), ticket.hold.amounts.output_tokens)
 
 
+def progress(ticket: Ticket, facts: ResponseFacts, passed_bytes: int) -> int:
+    """Return the output tokens of an answer that goes on: as reported, or by size."""
+    tokens = min(facts.text_bytes // BYTES_PER_TOKEN, generated_at_most(ticket))
+    usage = facts.usage
+    if usage is None or not is_plausible(ticket, usage, passed_bytes):
+        return tokens
+    return max(tokens, usage.total_output_tokens)
+
+
 def nothing_owed(facts: ResponseFacts) -> bool:
-    """Tell if a 200 carried an error before any work: nothing was generated."""
-    return facts.error is not None and facts.usage is None and facts.text_bytes == 0
+    """
+    Tell if a 200 carried an error before any work: nothing was generated.
+
+    What a stream announces at its beginning is the size of the input, not work.
+    """
+    began = facts.usage_final or facts.text_bytes > 0 or facts.hidden
+    return facts.error is not None and not began
 
 
 def worst_source(source: Source, facts: ResponseFacts) -> Source:

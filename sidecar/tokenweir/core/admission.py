@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tokenweir.core.dialects.base import ModelRequest
 from tokenweir.core.hold import Amounts, Limit, Part, Subject, amount_of
 from tokenweir.core.identify import KEY_HEADERS, Caller, Door, Entry
-from tokenweir.core.partition import shared_tag_of, tag_of
+from tokenweir.core.partition import shared_tag_of, tag_of, user_code
 from tokenweir.core.policy import (
     Axis,
     Model,
@@ -22,7 +22,6 @@ from tokenweir.core.policy import (
     Provider,
     Quota,
     Secret,
-    UnknownPaths,
     matches,
 )
 from tokenweir.core.rejection import (
@@ -84,15 +83,30 @@ def plan_metered(
 
 def plan_unread(policy: Policy, caller: Caller, entry: Entry) -> Plan | PathNotMetered:
     """Plan a request whose body, if any, nobody reads: no token limit applies."""
+    for provider in _callable_without_model(policy, entry.errors.name):
+        if _takes(provider, entry):
+            return _plan(caller, entry, Target(provider), user="", model="")
+    return PathNotMetered(entry.path)
+
+
+def _callable_without_model(policy: Policy, dialect: str) -> list[Provider]:
+    """
+    Return who can be meant by a caller of *dialect* that names no model.
+
+    The default provider comes first, then the others that speak the dialect; if nobody
+    does, whoever there is.
+    """
     names = policy.default_providers
-    name = names.get(entry.errors.name) or next(iter(names.values()), None)
-    if name is None:
-        return PathNotMetered(entry.path)
-    provider = policy.providers[name]
-    refuses = provider.unknown_paths is UnknownPaths.REFUSE
-    if entry.door is Door.LOOKALIKE or (entry.door is Door.UNKNOWN and refuses):
-        return PathNotMetered(entry.path)
-    return _plan(caller, entry, Target(provider), user="", model="")
+    default = names.get(dialect) or next(iter(names.values()), None)
+    everybody = policy.providers.values()
+    found = [each for each in everybody if each.dialect == dialect] or [*everybody]
+    return sorted(found, key=lambda provider: provider.name != default)
+
+
+def _takes(provider: Provider, entry: Entry) -> bool:
+    if entry.door in (Door.UNKNOWN, Door.UNLISTED):
+        return provider.lets_pass(entry.method, entry.path)
+    return entry.door is not Door.LOOKALIKE
 
 
 def _may_call(caller: Caller, model: str) -> bool:
@@ -136,7 +150,7 @@ def _parts(
     values = {
         "tenant": subject.tenant,
         "key": subject.key_id,
-        "user": subject.user or "-",
+        "user": user_code(subject.tenant, subject.user) or "-",
         "route": subject.route,
         "model": target.model.name if target.model else "-",
         "provider": subject.provider,
@@ -190,7 +204,12 @@ def unsatisfiable(parts: Iterable[Part], amounts: Amounts) -> Unsatisfiable | No
         requested = amount_of(limit.axis, amounts)
         if requested > limit.capacity:
             return Unsatisfiable(
-                limit.quota, limit.axis, limit.partition, limit.capacity, requested
+                limit.quota,
+                limit.axis,
+                limit.partition,
+                limit.capacity,
+                requested,
+                limit.rate,
             )
     return None
 
@@ -207,7 +226,7 @@ def outgoing_headers(
     timeout = target.model.timeout_class if target.model else None
     timeout = timeout or policy.route_timeouts.get(route, "default")
     changes: list[tuple[str, str | Secret]] = [
-        (CLUSTER_HEADER, provider.name),
+        (CLUSTER_HEADER, provider.cluster),
         (TIMEOUT_HEADER, timeout),
     ]
     if provider.credential is None:

@@ -21,7 +21,14 @@ cut to the time until full *before* it is multiplied: a bucket of ten million
 tokens a minute that was idle for years would overflow otherwise.
 
 A bucket that nobody knows is full. So one that is full, with nothing reserved,
-may be forgotten at any time; and a full one stays full when its capacity grows.
+may be forgotten at any time.
+
+When a limit is changed, what was used of it stays used, exchanges in flight included:
+the level moves by as much as the capacity does. So a full bucket stays full, one that
+has used more than a lowered limit is in debt, and a change that is taken back leaves
+no trace. The last matters most: while a new policy spreads over the fleet, processors
+with the old and with the new one take turns on the same bucket, and a rule that forgave
+anything when one of them lowers the limit would forgive it at each turn.
 
 Beside the level goes *reserved*: what of it exchanges in flight have taken. It
 decides nothing; it tells a refused caller apart "spent" from "may come back".
@@ -107,11 +114,10 @@ def retune(bucket: Bucket, rate: int, capacity: int) -> Bucket:
     """
     Return *bucket* under a changed rate or capacity, from its moment on.
 
-    A full bucket stays full. Any other keeps its level, if that fits.
+    What was used stays used. Debt beyond `MAX_TOKENS` is forgiven.
     """
-    ceiling = capacity * UNITS_PER_TOKEN
-    was_full = bucket.level_units >= bucket.ceiling_units
-    level = ceiling if was_full else min(bucket.level_units, ceiling)
+    more_units = (capacity - bucket.capacity) * UNITS_PER_TOKEN
+    level = max(-MAX_TOKENS * UNITS_PER_TOKEN, bucket.level_units + more_units)
     return replace(bucket, level_units=level, rate=rate, capacity=capacity)
 
 

@@ -37,7 +37,11 @@ class Decoder(Protocol):
         """Not what its coding says, or above the limit: nothing more will come."""
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Take the next *chunk*; yield what it decodes to, in bounded pieces."""
+        """
+        Take the next *chunk*; yield what it decodes to, in bounded pieces.
+
+        What is yielded may be empty: there is a bounded amount of work between two.
+        """
 
 
 def decoder_for(
@@ -115,6 +119,8 @@ class Inflater:
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """Take the next *chunk*; yield what it decodes to, in bounded pieces."""
         for at in range(0, len(chunk), _INPUT_BYTES):
+            if at:
+                yield b""
             unread = chunk[at : at + _INPUT_BYTES]
             while unread and not self._broken:
                 stream, unread = self._begun(unread)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from tokenweir.core.errors import MalformedRequestError
 from tokenweir.core.hold import Denied, Granted
 from tokenweir.core.usage import Source
+
+if TYPE_CHECKING:  # dialects know headers, which are defined below
+    from tokenweir.core.dialects.base import ModelRequest
 
 Headers = tuple[tuple[str, str], ...]
 """Names in lower case with values, in the order in which they came."""
@@ -32,9 +37,14 @@ class RequestHead:
 
 @dataclass(frozen=True, slots=True)
 class RequestBody:
-    """The whole request body came."""
+    """
+    The whole request body came.
+
+    *read* is what it says, or why it can't be read, if somebody has looked already.
+    """
 
     body: bytes
+    read: ModelRequest | MalformedRequestError | None = None
 
 
 @dataclass(frozen=True, slots=True)

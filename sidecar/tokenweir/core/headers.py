@@ -39,6 +39,7 @@ from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
     EncodingNotMetered,
+    EnvoyOutdated,
     InternalFault,
     LedgerUnavailable,
     Malformed,
@@ -183,7 +184,13 @@ def refusal_headers(rejection: Rejection) -> Headers:
 def wait_of(rejection: Rejection) -> int | None:
     """Return how long to wait in milliseconds, or None if no wait helps."""
     match rejection:
-        case QuotaExhausted() | LedgerUnavailable() | Draining() | InternalFault():
+        case (
+            QuotaExhausted()
+            | LedgerUnavailable()
+            | Draining()
+            | EnvoyOutdated()
+            | InternalFault()
+        ):
             return rejection.wait_ms
         case (
             Unsatisfiable()

@@ -26,7 +26,8 @@ class Limit:
     Attributes:
         quota: The quota's id.
         axis: What is limited.
-        partition: Whose, as shown to people: ``"tenant=acme,model=gpt-4o"``.
+        partition: Whose: ``"tenant=acme,model=gpt-4o"``; of users their code, see
+            `tokenweir.core.partition.user_code`.
         rate: Per minute; for concurrency 0.
         capacity: Tokens, requests or slots.
         shadow: Evaluated and reported, not enforced.

@@ -71,6 +71,7 @@ class State(enum.StrEnum):
     SETTLED = "settled"
     LOST = "lost"
     CANCELLED = "cancelled"
+    CLAIMED = "claimed"  # only told, never kept: held, and extended at least once
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +213,18 @@ def untaken(limits: tuple[Limit, ...]) -> tuple[Taken, ...]:
 
 
 def key_of(limit: Limit) -> str:
-    """Return the name of a limit's level: its quota and its partition."""
-    key = f"{limit.quota}|{limit.partition}"
+    """
+    Return the name of a limit's level: its quota, what it counts, and its partition.
+
+    A quota that counts something else from now on begins anew: tokens that were used
+    are no requests.
+    """
+    quota = f"{limit.quota}|{limit.axis}"
+    key = f"{quota}|{limit.partition}"
     if len(key) <= MAX_KEY_CHARACTERS:
         return key
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass"))
-    return f"{limit.quota[:MAX_KEY_CHARACTERS]}|sha256:{digest.hexdigest()}"
+    return f"{quota[:MAX_KEY_CHARACTERS]}|sha256:{digest.hexdigest()}"
 
 
 def started_ms(hold_id: str, now_ms: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import re
 from dataclasses import dataclass
 
 from tokenweir.core.dialects import default_dialect, dialect_of
@@ -22,6 +23,11 @@ KEY_HEADERS = ("authorization", "x-api-key", "api-key")
 # Costs no tokens, but a request all the same: it is metered by requests.
 TOKEN_FREE_PATHS = {"/v1/messages/count_tokens": "count_tokens"}
 BODILESS_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
+# All that apps and their SDKs need to read. The provider's credential goes along, so
+# whatever else it could do (delete files, list keys) is for the policy to allow.
+READ_METHODS = frozenset({"GET", "HEAD"})
+HEALTH_PATHS = frozenset({"/", "/health"})
+_MODELS = re.compile(r"/v1/models(/[A-Za-z0-9][A-Za-z0-9._:@-]*)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +52,29 @@ def identify(policy: Policy, headers: Headers) -> Caller | UnknownKey:
         )
     if len(presented) > 1:
         return UnknownKey("More than one API key was sent: send exactly one.")
-    digest = hashlib.sha256(presented.pop().encode("utf-8", "replace")).hexdigest()
+    presented_key = presented.pop()
+    hint = _hint(presented_key)
+    digest = hashlib.sha256(presented_key.encode("utf-8", "replace")).hexdigest()
     key = policy.keys.get(digest)
     if key is None:
-        return UnknownKey("The API key is not known to this gateway's policy.")
+        return UnknownKey(f"The API key is not known to this gateway's policy{hint}.")
     return Caller(policy.tenants[key.tenant], key.id, key.models)
+
+
+def _hint(key: str) -> str:
+    """Return how *key* may have come to be unknown, as far as its form tells."""
+    # Headers that come twice arrive as one (RFC 9110, 5.2).
+    if "," in key:
+        return (
+            ". It has a comma in it, as if its header had come more than once: send one "
+            "key, once"
+        )
+    if " " in key:
+        return (
+            ". A key is one word: behind Bearer in the Authorization header, or alone in "
+            "x-api-key"
+        )
+    return ""
 
 
 def _key_in(header: tuple[str, str]) -> str | None:
@@ -68,9 +92,10 @@ class Door(enum.Enum):
 
     METERED = enum.auto()  # a dialect reads the body and its answer
     TOKEN_FREE = enum.auto()  # a known path that costs no tokens
-    BODILESS = enum.auto()  # a method that carries no body
+    BODILESS = enum.auto()  # a known path, read by a method that carries no body
+    UNLISTED = enum.auto()  # such a method on any other path: policy decides
     LOOKALIKE = enum.auto()  # no known path, but some servers take it for one
-    UNKNOWN = enum.auto()  # policy decides
+    UNKNOWN = enum.auto()  # any other method on any other path: policy decides
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +105,7 @@ class Entry:
 
     Attributes:
         door: Its kind.
+        method: Of the request.
         route: The class of paths, for quotas and metrics.
         path: Without query and fragment.
         errors: The dialect that the caller understands; at a metered door the one
@@ -87,6 +113,7 @@ class Entry:
     """
 
     door: Door
+    method: str
     route: str
     path: str
     errors: Dialect
@@ -96,17 +123,24 @@ def entry_of(head: RequestHead) -> Entry:
     """Return the door that *head* came in by."""
     path = head.path.partition("?")[0].partition("#")[0]
     errors = default_dialect(path, head.headers)
-    if head.method == "POST":
-        dialect = dialect_of(path)
-        if dialect is not None:
-            return Entry(Door.METERED, dialect.route, path, dialect)
-        if path in TOKEN_FREE_PATHS:
-            return Entry(Door.TOKEN_FREE, TOKEN_FREE_PATHS[path], path, errors)
-    elif head.method in BODILESS_METHODS:
-        models = path == "/v1/models" or path.startswith("/v1/models/")
-        return Entry(Door.BODILESS, "models" if models else "other", path, errors)
-    alike = dialect_of(_as_lenient_servers_read(path)) is not None
-    return Entry(Door.LOOKALIKE if alike else Door.UNKNOWN, "opaque", path, errors)
+    door, route = _door(head.method, path)
+    return Entry(door, head.method, route, path, errors)
+
+
+def _door(method: str, path: str) -> tuple[Door, str]:
+    dialect = dialect_of(path)
+    if method in BODILESS_METHODS:
+        if method in READ_METHODS and _MODELS.fullmatch(path):
+            return Door.BODILESS, "models"
+        known = method in READ_METHODS and path in HEALTH_PATHS
+        return Door.BODILESS if known else Door.UNLISTED, "other"
+    if method == "POST" and dialect is not None:
+        return Door.METERED, dialect.route
+    if method == "POST" and path in TOKEN_FREE_PATHS:
+        return Door.TOKEN_FREE, TOKEN_FREE_PATHS[path]
+    plain = _as_lenient_servers_read(path)
+    alike = dialect_of(plain) is not None or plain in TOKEN_FREE_PATHS
+    return Door.LOOKALIKE if alike else Door.UNKNOWN, "opaque"
 
 
 def _as_lenient_servers_read(path: str) -> str:

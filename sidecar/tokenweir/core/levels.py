@@ -60,6 +60,7 @@ class Levels:
             requested,
             wait_ms,
             limit.shadow,
+            limit.rate,
         )
 
     def state(self, limit: Limit, now_ms: int) -> LimitState:

@@ -8,6 +8,8 @@ an exchange keeps the one that it began with. `tokenweir.config` makes it.
 from __future__ import annotations
 
 import enum
+import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -27,13 +29,6 @@ class OnLedgerFailure(enum.StrEnum):
 
     CLOSED = "closed"  # refuse with 503
     OPEN = "open"  # admit, flag, settle later
-
-
-class UnknownPaths(enum.StrEnum):
-    """What becomes of a request with a body whose path no dialect knows."""
-
-    REFUSE = "refuse"
-    OPAQUE = "opaque"  # metered by requests and concurrency only
 
 
 class Secret:
@@ -58,6 +53,18 @@ class Secret:
         return hash(self._value)
 
 
+# Of `Provider.opaque_paths`: everything.
+EVERY_PATH = "*"
+# What servers agree on how to read. Envoy has normalised the path by then.
+_PLAIN_PATH = re.compile(r"(/(?!\.{1,2}(/|$))[A-Za-z0-9._~:@+,=-]*)+")
+# Ten hex digits: a chance in a million that one of a thousand changes goes unseen.
+_DIGEST_CHARS = 10
+
+
+def _digest(*facts: object) -> str:
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:_DIGEST_CHARS]
+
+
 @dataclass(frozen=True, slots=True)
 class TimeoutClass:
     """
@@ -80,7 +87,7 @@ class Provider:
     Who runs models.
 
     Attributes:
-        name: As the policy calls it; also the name of Envoy's cluster.
+        name: As the policy calls it.
         dialect: The wire format it speaks: ``"openai"`` or ``"anthropic"``.
         scheme: ``"http"`` or ``"https"``.
         host: DNS name or address.
@@ -88,7 +95,8 @@ class Provider:
         path_prefix: Put before the app's path, ``""`` or ``"/anthropic"``.
         credential: Sent instead of the app's key; None: the app's headers pass.
         ca_file: Bundle that the certificate is checked against; None: the system's.
-        unknown_paths: What becomes of paths that the dialect does not know.
+        opaque_paths: What else may pass, unread: a method and a path, such as
+            ``"POST /v1/embeddings"`` or ``"GET /v1/files/*"``, or `EVERY_PATH`.
     """
 
     name: str
@@ -99,7 +107,30 @@ class Provider:
     path_prefix: str = ""
     credential: Secret | None = None
     ca_file: str | None = None
-    unknown_paths: UnknownPaths = UnknownPaths.REFUSE
+    opaque_paths: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Ten hex digits that stand for all that Envoy was told of this provider."""
+        where = (self.scheme, self.host, self.port, self.path_prefix, self.ca_file)
+        return _digest(self.name, *where)
+
+    def lets_pass(self, method: str, path: str) -> bool:
+        """Tell if it takes requests to *path* (no query) that no dialect reads."""
+        if EVERY_PATH in self.opaque_paths:
+            return True
+        plain = _PLAIN_PATH.fullmatch(path) is not None
+        return plain and matches(f"{method} {path}", self.opaque_paths)
+
+    @property
+    def cluster(self) -> str:
+        """
+        The name of Envoy's cluster: another one wherever the provider is another.
+
+        What was decided under one policy must not be carried out by an Envoy that was
+        rendered from another: the credential would go to a stranger.
+        """
+        return f"{self.name}-{self.digest}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +146,7 @@ class Model:
         default_output_tokens: What is reserved when the app sets no cap.
         tokenizer: Name of a family in `tokenweir.tokenizers`; None: by model name.
         timeout_class: Name of a timeout class; None: the route's.
+        maximum_is_known: The policy says `max_output_tokens`: it is no default of ours.
     """
 
     name: str
@@ -124,6 +156,7 @@ class Model:
     default_output_tokens: int = 4_096
     tokenizer: str | None = None
     timeout_class: str | None = None
+    maximum_is_known: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +252,20 @@ class Policy:
     route_timeouts: Mapping[str, str] = field(default_factory=dict)
     retries: int = 2
     body_limit_bytes: int = 8 * 1024 * 1024
+
+    @property
+    def rendering(self) -> Mapping[str, str]:
+        """All that Envoy's configuration is made from: digests, by path in the file."""
+        timeouts = self.timeout_classes.values()
+        return {
+            **{f"providers.{p.name}": p.digest for p in self.providers.values()},
+            **{
+                f"timeouts.{t.name}": _digest("timeouts", t.name, t.total_ms, t.idle_ms)
+                for t in timeouts
+            },
+            "retries": _digest("retries", self.retries),
+            "body_limit": _digest("body_limit", self.body_limit_bytes),
+        }
 
     def model(self, name: str) -> Model | None:
         """Return what *name* means: the exact entry, else the longest family."""

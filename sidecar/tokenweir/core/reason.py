@@ -15,6 +15,7 @@ from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
     EncodingNotMetered,
+    EnvoyOutdated,
     InternalFault,
     LedgerUnavailable,
     Malformed,
@@ -40,6 +41,7 @@ class Reason(enum.StrEnum):
     BODY_TOO_LARGE = "body_too_large"
     LEDGER_UNAVAILABLE = "ledger_unavailable"
     DRAINING = "draining"
+    ENVOY_OUTDATED = "envoy_outdated"
     INTERNAL_FAULT = "internal_fault"
     # Said by Envoy, when there was no processor or no provider to say anything.
     GOVERNOR_UNAVAILABLE = "governor_unavailable"
@@ -80,6 +82,8 @@ def reason_of(rejection: Rejection) -> Reason:  # noqa: C901, PLR0911, PLR0912 -
             return Reason.LEDGER_UNAVAILABLE
         case Draining():
             return Reason.DRAINING
+        case EnvoyOutdated():
+            return Reason.ENVOY_OUTDATED
         case InternalFault():
             return Reason.INTERNAL_FAULT
         case _:

@@ -21,6 +21,7 @@ from dataclasses import fields
 
 from tokenweir.core.bucket import bounded
 from tokenweir.core.hold import Amounts, Hold, Outcome, Settlement
+from tokenweir.core.partition import user_code
 from tokenweir.core.usage import Source, TokenUsage
 
 HOUR_MS = 3_600_000
@@ -49,7 +50,7 @@ def labels_of(hold: Hold) -> dict[str, str]:
         hold.id,
         subject.tenant,
         subject.key_id,
-        subject.user,
+        user_code(subject.tenant, subject.user),
         subject.route,
         subject.model,
         subject.provider,

@@ -28,6 +28,7 @@ class QuotaFailure:
         requested: What this request asked for.
         wait_ms: Who waits that long succeeds if alone; for concurrency an estimate.
         shadow: Reported only.
+        rate: What comes back a minute; 0 for concurrency.
     """
 
     quota: str
@@ -39,6 +40,7 @@ class QuotaFailure:
     requested: int
     wait_ms: int
     shadow: bool = False
+    rate: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class Unsatisfiable:
     partition: str
     capacity: int
     requested: int
+    rate: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,13 @@ class Draining:
 
 
 @dataclass(frozen=True, slots=True)
+class EnvoyOutdated:
+    """Envoy was rendered from another policy, and does not know the provider so."""
+
+    wait_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class InternalFault:
     """Something of ours broke. What, is in the log, not in the answer."""
 
@@ -146,6 +156,7 @@ Rejection = (
     | BodyTooLarge
     | LedgerUnavailable
     | Draining
+    | EnvoyOutdated
     | InternalFault
 )
 """Closed union: `match` over it ends in `assert_never`, so mypy finds a missed case."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from tokenweir.core import admission
 from tokenweir.core.admission import Plan
@@ -27,11 +28,13 @@ from tokenweir.core.events import (
 )
 from tokenweir.core.hold import Amounts, Granted, Hold, Subject, quotas_in
 from tokenweir.core.identify import Caller, Door, entry_of, identify
+from tokenweir.core.partition import as_told
 from tokenweir.core.policy import OnLedgerFailure, Policy
 from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
     EncodingNotMetered,
+    EnvoyOutdated,
     InternalFault,
     LedgerUnavailable,
     Malformed,
@@ -40,10 +43,15 @@ from tokenweir.core.rejection import (
     QuotaFailure,
     Rejection,
     UnknownKey,
+    Unsatisfiable,
 )
 from tokenweir.core.step import State, Step
 from tokenweir.core.ticket import Ticket
 
+Whose = TypeVar("Whose", QuotaFailure, Unsatisfiable)
+
+# The doors behind which a body is read: it names a model.
+_READ = frozenset({Door.METERED, Door.TOKEN_FREE})
 # What a caller is told to wait when nobody knows how long the trouble lasts.
 RETRY_MS = 1_000
 # The client may choose the request's id; it is kept with the hold and the record.
@@ -61,11 +69,14 @@ class Arrival:
         policy: The snapshot that the exchange keeps.
         hold_id: Fresh and unique.
         draining: This processor takes no new exchanges.
+        rendered: Digests of what Envoy's configuration was made from (see
+            `Policy.rendering`); None: it did not say.
     """
 
     policy: Policy
     hold_id: str
     draining: bool = False
+    rendered: frozenset[str] | None = None
 
 
 class RequestSide:
@@ -128,37 +139,33 @@ class RequestSide:
         if isinstance(caller, UnknownKey):
             return self._reject(caller)
         self._caller = caller
-        if self._entry.door is Door.METERED:
+        if self._entry.door in _READ:
             return self._expect_body()
         if self.head.ended or self._entry.door in (Door.UNKNOWN, Door.LOOKALIKE):
             return self._admit_unread()
         return State.AWAITING_BODY, [AwaitBody()]
 
     def read_body(self, event: Event) -> Step:
-        """Read the body by the door's dialect; at other doors only look at its size."""
+        """Read the body by the door's dialect; at other doors there may be none."""
         assert isinstance(event, RequestBody)
         if len(event.body) > self._policy.body_limit_bytes:
             return self._reject(BodyTooLarge(self._policy.body_limit_bytes))
-        if self._entry.door is Door.BODILESS and event.body:
-            return self._reject(PathNotMetered(self._entry.path))
-        if self._entry.door is not Door.METERED:
+        if self._entry.door not in _READ:
+            if event.body:
+                return self._reject(PathNotMetered(self._entry.path))
             return self._admit_unread()
-        try:
-            request = self._entry.errors.parse_request(event.body)
-        except MalformedRequestError as error:
-            return self._reject(Malformed(error.message, error.param))
+        request = event.read or self._read(event.body)
+        if isinstance(request, MalformedRequestError):
+            return self._reject(Malformed(request.message, request.param))
         self._request, self._body = request, event.body
-        assert self._caller is not None
-        plan = admission.plan_metered(self._policy, self._caller, self._entry, request)
-        if not isinstance(plan, Plan):
-            return self._reject(plan)
-        self._plan = plan
-        model = plan.target.model
-        assert model is not None
-        counting = model.upstream_model or request.model
-        return State.ESTIMATING, [
-            CountPrompt(request.prompt, counting, model.tokenizer)
-        ]
+        return self._admit_read(request)
+
+    def read_ahead(self, event: RequestBody) -> RequestBody:
+        """Return *event* with its body read. It changes nothing, so any thread may."""
+        is_read = self._entry.door in _READ
+        if is_read and len(event.body) <= self._policy.body_limit_bytes:
+            return replace(event, read=self._read(event.body))
+        return event
 
     def reserve(self, event: Event) -> Step:
         """Ask for the worst case, now that the input is known."""
@@ -171,7 +178,7 @@ class RequestSide:
         amounts = Amounts(1, event.tokens, ceiling)
         never = admission.unsatisfiable(parts, amounts)
         if never is not None:
-            return self._reject(never)
+            return self._reject(self._told(never))
         return self._ask_for(amounts)
 
     def forward(self, event: Event) -> Step:
@@ -190,7 +197,8 @@ class RequestSide:
         failures = sorted(
             event.denied.failures, key=lambda failure: failure.wait_ms, reverse=True
         )
-        return self._reject(QuotaExhausted(self.subject.tenant, tuple(failures)))
+        told = tuple(self._told(failure) for failure in failures)
+        return self._reject(QuotaExhausted(self.subject.tenant, told))
 
     def do_without_ledger(self, _: Event) -> Step:
         """Refuse or admit, as the quotas say; the reserve may have been applied."""
@@ -216,6 +224,18 @@ class RequestSide:
 
     # === steps that several of them share ======================================
 
+    def _read(self, body: bytes) -> ModelRequest | MalformedRequestError:
+        try:
+            return self._entry.errors.parse_request(body)
+        except MalformedRequestError as error:
+            return error
+
+    def _told(self, why: Whose) -> Whose:
+        """Return *why* as the caller is told it: by the user's id that they sent."""
+        subject = self.subject
+        partition = as_told(why.partition, subject.tenant, subject.user)
+        return replace(why, partition=partition)
+
     def _reject(self, why: Rejection) -> Step:
         self.rejection = why
         return State.DONE, [Reject(why, self._entry.errors.route)]
@@ -231,10 +251,36 @@ class RequestSide:
     def _admit_unread(self) -> Step:
         assert self._caller is not None
         plan = admission.plan_unread(self._policy, self._caller, self._entry)
-        if not isinstance(plan, Plan):
-            return self._reject(plan)
-        self._plan = plan
+        why = self._take(plan)
+        if why is not None:
+            return self._reject(why)
         return self._ask_for(Amounts(1, 0, 0))
+
+    def _admit_read(self, request: ModelRequest) -> Step:
+        assert self._caller is not None
+        plan = admission.plan_metered(self._policy, self._caller, self._entry, request)
+        why = self._take(plan)
+        if why is not None:
+            return self._reject(why)
+        if self._entry.door is Door.TOKEN_FREE:
+            return self._ask_for(Amounts(1, 0, 0))
+        assert self._plan is not None
+        model = self._plan.target.model
+        assert model is not None
+        counting = model.upstream_model or request.model
+        return State.ESTIMATING, [
+            CountPrompt(request.prompt, counting, model.tokenizer)
+        ]
+
+    def _take(self, plan: Plan | Rejection) -> Rejection | None:
+        """Go by *plan* from now on, or return why that can't be."""
+        if not isinstance(plan, Plan):
+            return plan
+        provider, rendered = plan.target.provider, self._arrival.rendered
+        if rendered is not None and provider.digest not in rendered:
+            return EnvoyOutdated(RETRY_MS)
+        self._plan = plan
+        return None
 
     def _ask_for(self, amounts: Amounts) -> Step:
         assert self._plan is not None
@@ -277,8 +323,8 @@ class RequestSide:
             flags=flags,
         )
         request, model = self._request, self._plan.target.model
-        if request is None or model is None:
-            return ticket
+        if request is None or model is None or self._entry.door is Door.TOKEN_FREE:
+            return ticket  # nobody reads the answer
         cap = request.output_cap
         return replace(
             ticket,
@@ -286,4 +332,8 @@ class RequestSide:
             counting_model=model.upstream_model or request.model,
             tokenizer=model.tokenizer,
             output_cap=None if cap is None else cap * request.choices,
+            choices=request.choices,
+            max_output_tokens=(
+                model.max_output_tokens if model.maximum_is_known else None
+            ),
         )

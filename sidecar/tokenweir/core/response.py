@@ -7,11 +7,16 @@ Reading a response body as it passes.
 This is a copy: whatever is wrong with it, the client gets what the provider
 sent. So nothing here raises, every buffer has a cap, and what can't be read is
 said to be unreadable instead of being taken for an answer without tokens.
+
+A few bytes can hold much work: thousands of tiny events, or a thousand times as much
+once they are decoded. So a chunk is read in steps of a few milliseconds, and whoever
+feeds a reader sees to others between them.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from tokenweir.core.content_coding import decoder_for
 from tokenweir.core.dialects.base import Dialect, ResponseFacts
@@ -25,6 +30,9 @@ _MAX_HEAD_BYTES = 64
 _BOM = b"\xef\xbb\xbf"
 _EVENT_FIELD = re.compile(rb"(?:data|event|id|retry)?:")
 _JSON_TYPE = re.compile(r"application/(?:[\w.+-]+\+)?json|text/json")
+
+# What `next` says of steps that are over.
+_OVER = object()
 
 
 class ResponseReader:
@@ -48,17 +56,26 @@ class ResponseReader:
         self._decoder = decoder_for(content_encoding)
         self._head = b""
         self._body: Body | None = None
+        self._steps: Iterator[None] = iter(())
+        self._behind = False
         self._ended = False
 
+    @property
+    def behind(self) -> bool:
+        """Whether some of what was fed has yet to be read."""
+        return self._behind
+
     def feed(self, chunk: bytes) -> None:
-        """Take the next *chunk* of the body, as it was sent."""
-        if self._decoder is None:
-            self.facts.unreadable = True
-            return
-        for piece in self._decoder.feed(chunk):
-            self._take(piece)
-        if self._decoder.broken:
-            self.facts.unreadable = True
+        """
+        Take the next *chunk* of the body, as it was sent, and read a first step of it.
+
+        An empty one is the next step of what was fed before. Who does not ask for it
+        has it all read with the next chunk, or at the end.
+        """
+        if chunk:
+            self._catch_up()
+            self._steps, self._behind = self._read(chunk), True
+        self._behind = next(self._steps, _OVER) is not _OVER
 
     def end(self) -> None:
         """
@@ -69,28 +86,46 @@ class ResponseReader:
         if self._ended:
             return
         self._ended = True
+        self._catch_up()
         if self._body is None and self._head:
-            self._begin()
+            self._steps = self._begin()
+            self._catch_up()
         if self._body is not None:
             self._body.end()
 
-    def _take(self, piece: bytes) -> None:
-        if self._body is not None:
-            self._body.feed(piece)
+    def _catch_up(self) -> None:
+        for _ in self._steps:
+            pass
+        self._behind = False
+
+    def _read(self, chunk: bytes) -> Iterator[None]:
+        if self._decoder is None:
+            self.facts.unreadable = True
             return
+        for number, piece in enumerate(self._decoder.feed(chunk)):
+            if number:
+                yield
+            yield from self._take(piece)
+        if self._decoder.broken:
+            self.facts.unreadable = True
+
+    def _take(self, piece: bytes) -> Iterator[None]:
+        if self._body is not None:
+            return self._body.feed(piece)
         self._head = (self._head + piece).lstrip()
         if len(self._start) >= _START_BYTES or len(self._head) > _MAX_HEAD_BYTES:
-            self._begin()
+            return self._begin()
+        return iter(())
 
     @property
     def _start(self) -> bytes:
         return self._head.removeprefix(_BOM).lstrip()
 
-    def _begin(self) -> None:
+    def _begin(self) -> Iterator[None]:
         start = self._start
         self._head = b""
         self._body = self._kind_of(start)
-        self._body.feed(start)
+        return self._body.feed(start)
 
     def _kind_of(self, start: bytes) -> Body:
         """Tell what the body is: by how it begins, since labels lie, else by label."""

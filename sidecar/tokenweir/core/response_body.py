@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Protocol
 
 from tokenweir.core.dialects.base import Dialect, ResponseFacts
 from tokenweir.core.json_text import read_value
 from tokenweir.core.sse import MAX_EVENT_BYTES, SSEParser
 
-# The largest JSON reply that is read as a whole: media in base64, as in an event.
-MAX_JSON_BYTES = MAX_EVENT_BYTES
+# The largest JSON reply that is read as a whole. It is there several times then, as
+# bytes and as text; larger ones hold media, or probabilities, that nobody reads here.
+MAX_JSON_BYTES = 2 * MAX_EVENT_BYTES
+
+# How much of a stream is read, in lines, or in times so many bytes: twice the lines
+# that an answer of 128,000 tokens has if each is an event of its own, or 128 MB. It
+# takes two seconds, or five if made to.
+MAX_LINES = 500_000
+_LINE_BYTES = 256
+
+# A step of events ends after so many lines, or bytes with any line in them: after a
+# few milliseconds.
+_STEP_LINES = 256
+_STEP_BYTES = 16 * 1024
+_SLICE_BYTES = 2 * 1024
 
 # The end of a larger one, in which usage is looked for: it stands last, or before
-# a few short members.
+# a few short members. With events it is in one of the last of them.
 TAIL_BYTES = 64 * 1024
+_LAST_EVENTS_BYTES = 16 * 1024
 
 # Objects of that name that are tried, from the end. More of them are no reply.
 _MAX_CANDIDATES = 16
+
+_EMPTY_LINE = re.compile(rb"\n\n|\r\r|\r\n\r\n")
 
 # The quote must not be escaped: it would belong to a longer name.
 _USAGE = re.compile(rb'(?<!\\)"usage"[ \t\n\r]*+:[ \t\n\r]*+\{')
@@ -26,34 +43,106 @@ _USAGE = re.compile(rb'(?<!\\)"usage"[ \t\n\r]*+:[ \t\n\r]*+\{')
 class Body(Protocol):
     """A kind of body, decoded. Neither method raises."""
 
-    def feed(self, piece: bytes) -> None:
-        """Take the next *piece*."""
+    def feed(self, piece: bytes) -> Iterator[None]:
+        """Take the next *piece*, in steps of a bounded amount of work."""
 
     def end(self) -> None:
         """Read what was kept: no more will come."""
 
 
 class EventBody:
-    """Server-sent events, read as they come."""
+    """
+    Server-sent events, read as they come.
 
-    def __init__(self, dialect: Dialect, facts: ResponseFacts) -> None:
+    Of one that is longer than *max_lines*, the rest is only kept an eye on: its end is
+    read, where usage stands, and in between there was as much text as before.
+    """
+
+    def __init__(
+        self, dialect: Dialect, facts: ResponseFacts, *, max_lines: int = MAX_LINES
+    ) -> None:
         self._dialect = dialect
         self._facts = facts
         self._parser = SSEParser()
+        self._max_lines = max_lines
+        self._read_bytes = 0
+        self._rest = Tail(0, _LAST_EVENTS_BYTES)
 
-    def feed(self, piece: bytes) -> None:
+    def feed(self, piece: bytes) -> Iterator[None]:
         """Read the events that *piece* completes."""
-        for event in self._parser.feed(piece):
-            self._dialect.read_event(event, self._facts)
-        if self._parser.dropped:
-            self._facts.unreadable = True
+        begun, lines = 0, self._parser.lines
+        for at in range(0, len(piece), _SLICE_BYTES):
+            if self._is_too_long():
+                self._rest.add(piece[at:])
+                return
+            read = self._parser.lines - lines
+            if read >= _STEP_LINES or (read and at - begun >= _STEP_BYTES):
+                yield
+                begun, lines = at, self._parser.lines
+            self._take(piece[at : at + _SLICE_BYTES])
 
     def end(self) -> None:
         """Read an event without an empty line; half an event says nothing."""
+        if self._rest.size_bytes:
+            self._read_rest()
         unreadable = self._facts.unreadable
         for event in self._parser.flush():
             self._dialect.read_event(event, self._facts)
         self._facts.unreadable = unreadable
+
+    def _is_too_long(self) -> bool:
+        work = self._parser.lines + self._read_bytes // _LINE_BYTES
+        return bool(self._rest.size_bytes) or work > self._max_lines
+
+    def _take(self, piece: bytes) -> None:
+        for event in self._parser.feed(piece):
+            self._dialect.read_event(event, self._facts)
+        self._read_bytes += len(piece)
+        if self._parser.dropped:
+            self._facts.unreadable = True
+
+    def _read_rest(self) -> None:
+        facts, tail = self._facts, self._rest.end()
+        skipped_bytes = self._rest.size_bytes - len(tail)
+        if skipped_bytes:
+            # What follows stands anywhere within an event.
+            found = _EMPTY_LINE.search(tail)
+            tail = tail[found.end() :] if found else b""
+            self._parser = SSEParser()
+            facts.text_bytes += facts.text_bytes * skipped_bytes // self._read_bytes
+            facts.usage_final = facts.finished = False
+        self._take(tail)
+        facts.unreadable |= bool(skipped_bytes) and not facts.usage_final
+
+
+class Tail:
+    """
+    Keeps bytes: *max_bytes* of them, and of more the last *tail_bytes* or some more.
+
+    Attributes:
+        size_bytes: Of all that was added.
+    """
+
+    def __init__(self, max_bytes: int, tail_bytes: int = TAIL_BYTES) -> None:
+        self.size_bytes = 0
+        self._max_bytes = max_bytes
+        self._tail_bytes = tail_bytes
+        self._kept = bytearray()
+
+    def add(self, piece: bytes) -> None:
+        """Take the next *piece*."""
+        self._kept += piece
+        self.size_bytes += len(piece)
+        # Not at every piece: that would move all of the tail for each of them.
+        is_long = len(self._kept) > 2 * self._tail_bytes
+        if self.size_bytes > self._max_bytes and is_long:
+            del self._kept[: -self._tail_bytes]
+
+    def end(self) -> bytes:
+        """Return what was kept, and keep it no longer."""
+        text = bytes(self._kept)
+        self._kept = bytearray()
+        return text
 
 
 class JsonBody:
@@ -67,23 +156,18 @@ class JsonBody:
     def __init__(self, dialect: Dialect, facts: ResponseFacts) -> None:
         self._dialect = dialect
         self._facts = facts
-        self._kept = bytearray()
-        self._size_bytes = 0
+        self._kept = Tail(MAX_JSON_BYTES)
 
-    def feed(self, piece: bytes) -> None:
+    def feed(self, piece: bytes) -> Iterator[None]:
         """Keep *piece*."""
-        self._kept += piece
-        self._size_bytes += len(piece)
-        # Not at every piece: that would move 64 KiB for each of them.
-        if self._size_bytes > MAX_JSON_BYTES and len(self._kept) > 2 * TAIL_BYTES:
-            del self._kept[:-TAIL_BYTES]
+        self._kept.add(piece)
+        return iter(())
 
     def end(self) -> None:
         """Read the value; if that can't be done, the usage at its end."""
-        text = bytes(self._kept)
-        self._kept.clear()
+        text = self._kept.end()
         before = self._facts.unreadable
-        self._facts.unreadable = self._size_bytes > MAX_JSON_BYTES
+        self._facts.unreadable = self._kept.size_bytes > MAX_JSON_BYTES
         if not self._facts.unreadable:
             self._dialect.read_body(text, self._facts)
             # What says nothing that a reply says is none, however valid its JSON.
@@ -105,9 +189,10 @@ class UnknownBody:
     def __init__(self, facts: ResponseFacts) -> None:
         self._facts = facts
 
-    def feed(self, _: bytes) -> None:
+    def feed(self, _: bytes) -> Iterator[None]:
         """Note that there is something that can't be read."""
         self._facts.unreadable = True
+        return iter(())
 
     def end(self) -> None:
         """Nothing was kept."""

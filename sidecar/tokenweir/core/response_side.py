@@ -24,13 +24,12 @@ from tokenweir.core.events import (
     header_value,
 )
 from tokenweir.core.hold import Outcome, Settlement
+from tokenweir.core.plausible import IMPLAUSIBLE_REPORT
 from tokenweir.core.response import ResponseReader
 from tokenweir.core.step import State, Step
 from tokenweir.core.ticket import Ticket
 from tokenweir.core.usage import Source, TokenUsage
 
-# Bytes of generated text for each token of progress that is reported meanwhile.
-PROGRESS_BYTES_PER_TOKEN = 4
 # A content-length as RFC 9110 has it, and short enough to be one.
 _LENGTH = re.compile(r"[0-9]{1,15}")
 
@@ -53,11 +52,22 @@ class ResponseSide:
         self._seen_bytes = 0
         self._first_token_ms: int | None = None
         self._outcome = Outcome.COMPLETED
+        self._flags = ticket.flags
         self._now_ms = ticket.started_ms
+
+    @property
+    def behind(self) -> bool:
+        """Whether some of what passed is yet to be read: by empty chunks, in steps."""
+        return self._reader is not None and self._reader.behind
 
     @property
     def _facts(self) -> ResponseFacts:
         return self._reader.facts if self._reader else self._unread
+
+    @property
+    def _passed_bytes(self) -> int:
+        # Of an encoded body, what it says is longer than what passed.
+        return max(self._seen_bytes, self._facts.text_bytes)
 
     # === what the table calls ==================================================
 
@@ -173,6 +183,8 @@ class ResponseSide:
             self._reader.end()
         facts = self._facts
         self._outcome = self._judged(outcome, facts)
+        if accounting.doubt(self.ticket, facts, self._passed_bytes):
+            self._flags = (*self.ticket.flags, IMPLAUSIBLE_REPORT)
         if self._reader is None or accounting.nothing_owed(facts):
             return State.DONE, [
                 self._settle(TokenUsage(), Source.REPORTED, self._outcome)
@@ -213,11 +225,10 @@ class ResponseSide:
         )
 
     def _extend(self) -> Command:
-        facts = self._facts
-        tokens = facts.text_bytes // PROGRESS_BYTES_PER_TOKEN
-        if facts.usage is not None:
-            tokens = max(tokens, facts.usage.total_output_tokens)
-        return Extend(self.ticket.hold, tokens)
+        return Extend(
+            self.ticket.hold,
+            accounting.progress(self.ticket, self._facts, self._passed_bytes),
+        )
 
     def _settle_input(self, outcome: Outcome) -> Settle:
         usage = accounting.counted_usage(self.ticket, ResponseFacts(), 0)
@@ -234,7 +245,7 @@ class ResponseSide:
             model=self._facts.model,
             duration_ms=max(0, self._now_ms - self.ticket.started_ms),
             first_token_ms=self._first_token_ms,
-            flags=self.ticket.flags,
+            flags=self._flags,
         )
         return Settle(self.ticket, self.settlement)
 

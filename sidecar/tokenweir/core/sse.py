@@ -22,9 +22,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# The longest event that is kept. Real ones hold a few hundred bytes; the largest
-# carry generated images or audio in base64, some megabytes each.
-MAX_EVENT_BYTES = 8 * 1024 * 1024
+# The longest event that is kept. Real ones hold a few hundred bytes. Some carry a
+# picture or a sound in base64, which nobody here reads; what such a call has used is
+# reported in an event of its own. One of this size is there as a line, as data, and
+# as text of up to four bytes a character.
+MAX_EVENT_BYTES = 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -51,10 +53,12 @@ class SSEParser:
 
     Attributes:
         dropped: Events that were longer than the cap.
+        lines: That were looked at: what the work goes by. Empty ones in a row are one.
     """
 
     def __init__(self, *, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self.dropped = 0
+        self.lines = 0
         self._max_event_bytes = max_event_bytes
         self._line = bytearray()  # unfinished; at most the cap and one chunk
         self._data = bytearray()
@@ -72,6 +76,7 @@ class SSEParser:
         chunk = self._with_line_feeds(chunk)
         at = 0
         while (end := chunk.find(b"\n", at)) >= 0:
+            self.lines += 1
             if end == at and not self._line:
                 self._take_empty_line(events)
                 # One empty line does what a run of them does.

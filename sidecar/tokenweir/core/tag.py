@@ -177,7 +177,8 @@ class Tag:
         Give a whole hold back; with *unclaimed_only* only if it was never extended.
 
         Returns:
-            In which state it was; None: not known, and now it has a tombstone.
+            In which state it was; CLAIMED: held, and left alone; None: not known, and
+            now it has a tombstone.
         """
         known = self._known(hold_id, now_ms)
         if known is None:
@@ -185,7 +186,9 @@ class Tag:
             self._bury(hold_id, Holding(State.CANCELLED, started_ms=started), now_ms)
             return None
         is_open = known.state in (State.HELD, State.LOST)
-        if is_open and not (unclaimed_only and known.claimed):
+        if is_open and unclaimed_only and known.claimed:
+            return State.CLAIMED
+        if is_open:
             self.levels.move(hold_id, known, NOTHING, None, now_ms)
             self._retract(known, now_ms)
             tombstone = Holding(

@@ -27,6 +27,9 @@ class Ticket:
         counting_model: What the tokenizer goes by.
         tokenizer: Family of the tokenizer, or None: by *counting_model*.
         output_cap: The client's cap for all choices, or None.
+        choices: How many answers were asked for.
+        max_output_tokens: The most that the model can generate in one choice, or None
+            if the policy does not say.
         states: How the limits stood after the reserve.
         shadowed: Quotas in shadow mode that would have refused.
         flags: Such as ``"ledger_open"``.
@@ -41,6 +44,8 @@ class Ticket:
     counting_model: str = ""
     tokenizer: str | None = None
     output_cap: int | None = None
+    choices: int = 1
+    max_output_tokens: int | None = None
     states: tuple[LimitState, ...] = ()
     shadowed: tuple[QuotaFailure, ...] = ()
     flags: tuple[str, ...] = ()

@@ -40,6 +40,11 @@ from tokenweir.driver.services import Services
 from tokenweir.telemetry.hooks import ExchangeDetails
 
 
+# Larger bodies are read in a thread. To read one of this size takes a tenth of a
+# millisecond, or 15 ms if made to; to ask a thread takes as long as the former.
+INLINE_BYTES = 64 * 1024
+
+
 class RequestDriver:
     """Turns each event from Envoy into the one answer to it."""
 
@@ -57,7 +62,7 @@ class RequestDriver:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(self._services.admission_seconds):
-                answer = await self._perform(self._handle(event))
+                answer = await self._perform(self._handle(await self._read(event)))
         except Exception as error:  # noqa: BLE001 - any answer is better than none
             self._services.events.fault("request", error)
             answer = self._give_up()
@@ -77,6 +82,16 @@ class RequestDriver:
 
     def _handle(self, event: Event) -> list[Command]:
         return self._exchange.handle(event, self._services.now_ms())
+
+    async def _read(self, event: RequestHead | RequestBody) -> Event:
+        request = self._exchange.request
+        if request is None or isinstance(event, RequestHead):
+            return event
+        if len(event.body) <= INLINE_BYTES:
+            return event
+        loop = asyncio.get_running_loop()
+        bodies = self._services.bodies
+        return await loop.run_in_executor(bodies, request.read_ahead, event)
 
     async def _perform(self, commands: Iterable[Command]) -> Answer:
         answer: Answer | None = None
@@ -146,7 +161,7 @@ class RequestDriver:
         if isinstance(answer, Reject):
             self._services.on_exchange_end(self._details(answer.why))
         elif isinstance(answer, Forward):
-            self._handoff.offer(answer.ticket.hold)
+            self._handoff.offer(answer.ticket.hold, self._details(None))
             ticket = replace(
                 answer.ticket,
                 governor_ms=self._governor_seconds * 1000,

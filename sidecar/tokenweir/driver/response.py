@@ -42,15 +42,22 @@ class ResponseDriver:
     """
     Turns each event from Envoy into the one answer to it.
 
+    A ticket that was not *made_here* is another process's: it must see soon that its
+    hold is claimed, or it would give it back.
+
     No answer waits for the ledger: what is to be done there is done meanwhile.
     """
 
-    def __init__(self, ticket: Ticket, services: Services) -> None:
+    def __init__(
+        self, ticket: Ticket, services: Services, *, made_here: bool = True
+    ) -> None:
         self._exchange = Exchange.resume(ticket)
         self._ticket = ticket
         self._services = services
         self._timer = self._renew_in(FIRST_RENEWAL_SECONDS)
         services.responding.add(self)
+        if not made_here:
+            self._perform_safely(Tick())
 
     def advance(self, event: ResponseHead | ResponseChunk) -> Answer:
         """Return the answer to *event*."""
@@ -69,6 +76,12 @@ class ResponseDriver:
     def drain(self) -> None:
         """Settle what passed so far: the processor leaves."""
         self._end(DrainDeadline())
+
+    @property
+    def behind(self) -> bool:
+        """Whether some of what passed is yet to be read: by empty chunks, in steps."""
+        response = self._exchange.response
+        return response is not None and response.behind
 
     @property
     def over(self) -> bool:
@@ -128,7 +141,10 @@ class ResponseDriver:
     def _settle(self, command: Settle) -> None:
         self._let_go()
         ticket, settlement = command.ticket, command.settlement
-        self._spawn(self._services.ledger.settle(ticket.hold, settlement))
+        settling = self._services.settling
+        task = self._spawn(self._services.ledger.settle(ticket.hold, settlement))
+        settling.add(task)
+        task.add_done_callback(settling.discard)
         self._services.on_exchange_end(
             ExchangeDetails(
                 subject=ticket.hold.subject,
@@ -143,8 +159,8 @@ class ResponseDriver:
             )
         )
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        self._services.background.spawn(work)
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return self._services.background.spawn(work)
 
     # === renewal ===============================================================
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from tokenweir.core.dialects.base import Prompt
 from tokenweir.core.usage import Source
 from tokenweir.driver.background import Background
+from tokenweir.driver.turns import Turns
 from tokenweir.ledger.base import Ledger
 from tokenweir.telemetry.hooks import Events, OnExchangeEnd
 
@@ -51,6 +54,11 @@ class Drainable(Protocol):
         """Settle what passed so far."""
 
 
+def _one_thread() -> Executor:
+    # More of them would only share one interpreter.
+    return ThreadPoolExecutor(1, "bodies")
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """
@@ -62,6 +70,9 @@ class Services:
         background: For what nobody waits for.
         now_ms: The time of day.
         responding: Responses in flight, for a drain.
+        settling: Settles that the ledger has not answered yet.
+        turns: For exchanges that have much to read at once.
+        bodies: Reads large request bodies, off the loop.
         admission_seconds: Envoy gets an answer within this time.
     """
 
@@ -72,4 +83,7 @@ class Services:
     background: Background
     now_ms: Callable[[], int]
     responding: set[Drainable] = field(default_factory=set)
+    settling: set[asyncio.Task[None]] = field(default_factory=set)
+    turns: Turns = field(default_factory=Turns)
+    bodies: Executor = field(default_factory=_one_thread)
     admission_seconds: float = 1.5

@@ -27,7 +27,7 @@ FIELDS: Final = {
     "duration_ms": "%DURATION%",
     "request_bytes": "%BYTES_RECEIVED%",
     "response_bytes": "%BYTES_SENT%",
-    "provider": "%UPSTREAM_CLUSTER_RAW%",
+    "provider": "%UPSTREAM_CLUSTER%",
     "attempts": "%UPSTREAM_REQUEST_ATTEMPT_COUNT%",
     "request_id": "%REQ(X-REQUEST-ID):64%",
     **{

@@ -78,11 +78,13 @@ def clusters(policy: Policy, settings: EnvoySettings) -> list[Cluster]:
 def _provider(provider: Provider, settings: EnvoySettings) -> Cluster:
     address = tcp(provider.host, provider.port)
     return Cluster(
-        name=provider.name,
+        name=provider.cluster,
+        # In statistics and logs it goes by the name that people know.
+        alt_stat_name=provider.name,
         cluster_type=_dns(provider),
         connect_timeout=timedelta(milliseconds=settings.connect_timeout_ms),
         lb_policy=ClusterLbPolicy.LEAST_REQUEST,
-        load_assignment=endpoints(provider.name, [address]),
+        load_assignment=endpoints(provider.cluster, [address]),
         circuit_breakers=_unbounded(),
         upstream_connection_options=UpstreamConnectionOptions(tcp_keepalive=KEEPALIVE),
         typed_extension_protocol_options={

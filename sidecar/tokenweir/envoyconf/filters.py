@@ -4,7 +4,8 @@ Where the processor hooks into a request's way through Envoy.
     app ──▶ strip ──▶ admission ──▶ response ──▶ router ──▶ provider
     app ◀── strip ◀── ········· ◀── response ◀── router ◀── provider
 
-- *strip* (Lua) takes an event out that only the governor asked for.
+- *strip* (Lua) takes an event out that only the governor asked for. On the way in it
+  reads too large a body to its end: see `lua/drain.lua`.
 - *admission* (ext_proc) holds the request until the processor has admitted it. It is
   fail-closed, and once it has been answered nothing hangs on the processor.
 - *response* (ext_proc) shows the processor what comes back. It is fail-open: a
@@ -56,10 +57,14 @@ from envoy_data_plane.envoy.type.matcher.v3 import RegexMatcher
 from envoy_data_plane.envoy.type.v3 import HttpStatus, StatusCode
 from envoy_data_plane.google.protobuf import Any
 
+from tokenweir.core.dialects import METERED_PATHS
+from tokenweir.core.identify import TOKEN_FREE_PATHS
+from tokenweir.core.policy import Policy
 from tokenweir.envoyconf.names import (
     ADMISSION,
     METADATA_NAMESPACE,
     PROCESSOR_CLUSTER,
+    RENDERED_METADATA,
     RESPONSE,
     ROLE_METADATA,
 )
@@ -68,6 +73,8 @@ from tokenweir.envoyconf.settings import EnvoySettings
 STRIP_FILTER: Final = "tokenweir.strip"
 ADMISSION_FILTER: Final = "tokenweir.admission"
 RESPONSE_FILTER: Final = "tokenweir.response"
+# Who sends more than that is cut off: nobody needs so much to be told that it is much.
+DRAIN_LIMIT_BYTES: Final = 128 * 1024 * 1024
 RETRY_AFTER_FILTER: Final = "tokenweir.retry_after"
 # CEL; they come with the first message of the response, under these very keys.
 RESPONSE_ATTRIBUTES: Final = ("response.code_details", "upstream.request_attempt_count")
@@ -77,11 +84,13 @@ _SKIP = ProcessingModeHeaderSendMode.SKIP
 _OURS = MetadataOptionsMetadataNamespaces(untyped=[METADATA_NAMESPACE])
 
 
-def http_filters(settings: EnvoySettings) -> list[HttpFilter]:
+def http_filters(policy: Policy, settings: EnvoySettings) -> list[HttpFilter]:
     """Return the filters, in the order in which a request passes them."""
     return [
-        lua_filter(STRIP_FILTER, lua_source("strip.lua")),
-        HttpFilter(name=ADMISSION_FILTER, typed_config=Any.pack(_admission(settings))),
+        lua_filter(STRIP_FILTER, _drain(policy) + lua_source("strip.lua")),
+        HttpFilter(
+            name=ADMISSION_FILTER, typed_config=Any.pack(_admission(policy, settings))
+        ),
         HttpFilter(name=RESPONSE_FILTER, typed_config=Any.pack(_response(settings))),
         HttpFilter(
             name="envoy.filters.http.router",
@@ -100,6 +109,16 @@ def lua_source(file_name: str) -> str:
     """Return the text of a script in the folder ``lua``."""
     folder = resources.files("tokenweir.envoyconf") / "lua"
     return (folder / file_name).read_text(encoding="utf-8")
+
+
+def _drain(policy: Policy) -> str:
+    paths = (*METERED_PATHS, *TOKEN_FREE_PATHS)
+    read = ", ".join(f'["{path}"] = true' for path in paths)
+    return (
+        f"local BODY_LIMIT = {policy.body_limit_bytes}\n"
+        f"local DRAIN_LIMIT = {DRAIN_LIMIT_BYTES}\n"
+        f"local READ = {{{read}}}\n" + lua_source("drain.lua") + "\n"
+    )
 
 
 def watched() -> dict[str, Any]:
@@ -122,10 +141,14 @@ def unwatched(*, admitted: bool = False) -> dict[str, Any]:
     return {RESPONSE_FILTER: off} | ({ADMISSION_FILTER: off} if admitted else {})
 
 
-def _admission(settings: EnvoySettings) -> ExternalProcessor:
+def _admission(policy: Policy, settings: EnvoySettings) -> ExternalProcessor:
+    # So that a processor that has another policy by now knows what leads nowhere.
+    rendered = HeaderValue(
+        key=RENDERED_METADATA, value=",".join(policy.rendering.values())
+    )
     return ExternalProcessor(
         stat_prefix=ADMISSION,
-        grpc_service=_processor(ADMISSION, settings),
+        grpc_service=_processor(ADMISSION, settings, rendered),
         processing_mode=ProcessingMode(
             request_header_mode=_SEND,
             request_body_mode=ProcessingModeBodySendMode.BUFFERED,
@@ -188,14 +211,14 @@ def _router(settings: EnvoySettings) -> Router:
     )
 
 
-def _processor(role: str, settings: EnvoySettings) -> GrpcService:
+def _processor(role: str, settings: EnvoySettings, *more: HeaderValue) -> GrpcService:
     others = len(settings.processor_sockets) - 1
     return GrpcService(
         envoy_grpc=GrpcServiceEnvoyGrpc(
             cluster_name=PROCESSOR_CLUSTER, skip_envoy_headers=True
         ),
         timeout=timedelta(0),  # a stream lives as long as its exchange
-        initial_metadata=[HeaderValue(key=ROLE_METADATA, value=role)],
+        initial_metadata=[HeaderValue(key=ROLE_METADATA, value=role), *more],
         retry_policy=_try_others(others) if others else None,
     )
 

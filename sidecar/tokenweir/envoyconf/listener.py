@@ -101,7 +101,7 @@ def _connection_manager(
         access_log=[access_log(settings.access_log_path)],
         local_reply_config=local_replies(),
         route_config=route_configuration(policy, settings),
-        http_filters=http_filters(settings),
+        http_filters=http_filters(policy, settings),
     )
 
 

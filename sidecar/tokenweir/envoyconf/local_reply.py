@@ -32,6 +32,7 @@ from envoy_data_plane.google.protobuf import Any
 
 from tokenweir.core.headers import REFUSAL_HEADER
 from tokenweir.core.reason import Reason
+from tokenweir.envoyconf.names import CLUSTER_HEADER
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class LocalReply:
         message: For people.
         retryable: The same request can succeed later.
         retry_after_s: Whole seconds, or None if no wait is known.
-        keeps_status: Envoy's own status is the more exact one, *status* an example.
+        others: Further statuses: Envoy's own is the more exact one, and is kept.
     """
 
     refusal: Reason
@@ -59,10 +60,13 @@ class LocalReply:
     message: str
     retryable: bool = True
     retry_after_s: int | None = None
-    keeps_status: bool = False
+    others: tuple[int, ...] = ()
 
 
 _DETAILS: Final = "response.code_details"
+_NAMED: Final = (  # the processor has admitted the request, to some provider
+    f"'{CLUSTER_HEADER}' in request.headers && request.headers['{CLUSTER_HEADER}'] != ''"
+)
 REPLIES: Final = (
     LocalReply(
         refusal=Reason.GOVERNOR_UNAVAILABLE,
@@ -72,8 +76,8 @@ REPLIES: Final = (
             f" || {_DETAILS}.startsWith('header_mutation_')"
             # What it said was no answer, or none to this.
             f" || {_DETAILS} in ['unhandled_message', 'spurious_message']"
-            # The processor named no provider that there is.
-            f" || {_DETAILS} == 'cluster_not_found'"
+            # The processor named no provider at all.
+            f" || ({_DETAILS} == 'cluster_not_found' && !({_NAMED}))"
         ),
         status=503,
         openai_type="server_error",
@@ -81,6 +85,20 @@ REPLIES: Final = (
         message=(
             "The token governor beside this gateway gave no answer. Nothing was sent "
             "to the provider. Trying again can help."
+        ),
+        retry_after_s=1,
+    ),
+    LocalReply(
+        refusal=Reason.ENVOY_OUTDATED,
+        when=f"{_DETAILS} == 'cluster_not_found' && {_NAMED}",
+        status=503,
+        openai_type="server_error",
+        anthropic_type="overloaded_error",
+        message=(
+            "This gateway's policy has changed, and the Envoy that runs was not "
+            "rendered from it: it does not know the provider as it is now. Nothing was "
+            "sent to any provider. Tell whoever runs the gateway to render Envoy's "
+            "configuration anew."
         ),
         retry_after_s=1,
     ),
@@ -131,7 +149,7 @@ REPLIES: Final = (
             f" || ({_DETAILS} == 'stream_idle_timeout' && response.code == 408)"
         ),
         status=400,
-        keeps_status=True,
+        others=(403, 404, 408, 431, 501),
         openai_type="invalid_request_error",
         anthropic_type="invalid_request_error",
         message="This gateway can't read the request.",
@@ -194,7 +212,7 @@ def _mapper(reply: LocalReply, when: str, body: str) -> ResponseMapper:
                 typed_config=Any.pack(ExpressionFilter(expression=when)),
             )
         ),
-        status_code=None if reply.keeps_status else reply.status,
+        status_code=None if reply.others else reply.status,
         body_format_override=SubstitutionFormatString(
             # A per cent sign would begin a command of Envoy's formatter.
             text_format_source=DataSource(inline_string=body.replace("%", "%%")),

@@ -17,5 +17,6 @@ TIMEOUT_HEADER: Final = "x-tokenweir-timeout"  # admission's answer: which class
 ROLE_METADATA: Final = "x-tokenweir-role"  # gRPC metadata: which filter is calling
 ADMISSION: Final = "admission"
 RESPONSE: Final = "response"
+RENDERED_METADATA: Final = "x-tokenweir-rendered"  # what this was made from
 METADATA_NAMESPACE: Final = "tokenweir"  # dynamic metadata, for filters and the log
 PROCESSOR_CLUSTER: Final = "tokenweir-processor"

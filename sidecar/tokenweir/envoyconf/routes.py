@@ -1,9 +1,10 @@
 """
 From admission's answer to a provider.
 
-The processor names the provider and the timeout class in headers of ours; there is
-a route for each pair. What has no such headers was admitted by nobody: it is answered
-here and never forwarded.
+The processor names the provider's cluster and the timeout class in headers of ours;
+there is a route for each pair. What has no such headers was admitted by nobody: it is
+answered here and never forwarded. So is what was admitted to a provider that is not
+the one which this was rendered for: a cluster's name says what the cluster is.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 # has been admitted. So the processor enforces the policy's limit, and Envoy, which
 # must not buffer more than that, leaves room for edits.
 EDIT_HEADROOM_BYTES: Final = 64 * 1024
+DEFAULT_CLASS: Final = "default"
 NEVER_HEADER: Final = f"{GOVERNOR_PREFIX}never"
 RATE_LIMITED_HEADER: Final = "x-envoy-ratelimited"  # see lua/retry_after.lua
 # Replies must be readable. To say nothing would not do: RFC 9110, 12.5.3: "If no
@@ -99,26 +101,32 @@ def authority(provider: Provider) -> str:
 
 
 def _provider_routes(policy: Policy) -> Iterator[Route]:
+    classes = dict(policy.timeout_classes)
+    default = classes.pop(DEFAULT_CLASS)
     for provider in policy.providers.values():
-        for timeouts in policy.timeout_classes.values():
-            yield Route(
-                name=f"{provider.name}/{timeouts.name}",
-                match=RouteMatch(
-                    prefix="/",
-                    headers=[
-                        _is(CLUSTER_HEADER, provider.name),
-                        _is(TIMEOUT_HEADER, timeouts.name),
-                    ],
-                ),
-                route=_action(provider, timeouts),
-            )
+        here = _is(CLUSTER_HEADER, provider.cluster)
+        for timeouts in classes.values():
+            headers = [here, _is(TIMEOUT_HEADER, timeouts.name)]
+            yield _route(provider, timeouts, headers)
+        # Last: classes that a policy has got since then are treated so as well.
+        yield _route(provider, default, [here])
+
+
+def _route(
+    provider: Provider, timeouts: TimeoutClass, headers: list[HeaderMatcher]
+) -> Route:
+    return Route(
+        name=f"{provider.name}/{timeouts.name}",
+        match=RouteMatch(prefix="/", headers=headers),
+        route=_action(provider, timeouts),
+    )
 
 
 def _action(provider: Provider, timeouts: TimeoutClass) -> RouteAction:
     # "/" → "/prefix/": the rest of the path and the query stay as they are.
     prefix = f"{provider.path_prefix}/" if provider.path_prefix else ""
     return RouteAction(
-        cluster=provider.name,
+        cluster=provider.cluster,
         host_rewrite_literal=authority(provider),
         prefix_rewrite=prefix,
         timeout=timedelta(milliseconds=timeouts.total_ms),

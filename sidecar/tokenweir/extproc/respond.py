@@ -21,6 +21,7 @@ from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
     EncodingNotMetered,
+    EnvoyOutdated,
     InternalFault,
     LedgerUnavailable,
     Malformed,
@@ -100,6 +101,8 @@ def _facts(rejection: Rejection) -> ErrorFacts:  # noqa: C901, PLR0911, PLR0912 
             return _broken(rejection, 503, wording.LEDGER_UNAVAILABLE)
         case Draining():
             return _broken(rejection, 503, wording.DRAINING)
+        case EnvoyOutdated():
+            return _broken(rejection, 503, wording.ENVOY_OUTDATED)
         case _:
             assert_never(rejection)
 
@@ -145,6 +148,7 @@ def _limit(limit: QuotaFailure | Unsatisfiable) -> Mapping[str, object]:
         "quota": wording.clean(limit.quota),
         "partition": wording.clean(limit.partition, MAX_PARTITION),
         "window": None if limit.axis is Axis.CONCURRENCY else "1m",
+        "rate_per_minute": None if limit.axis is Axis.CONCURRENCY else limit.rate,
         "capacity": limit.capacity,
     }
 

@@ -17,7 +17,12 @@ from typing import NoReturn
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from tokenweir.extproc.session import ROLE_HEADER, Session, Sessions
+from tokenweir.extproc.session import (
+    RENDERED_HEADER,
+    ROLE_HEADER,
+    Session,
+    Sessions,
+)
 from tokenweir.telemetry.hooks import Events
 
 SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
@@ -48,6 +53,8 @@ class Server:
                 # Envoy pings every second to see whether this process is alive;
                 # grpc would take that for an abuse and hang up.
                 ("grpc.http2.max_ping_strikes", 0),
+                # What Envoy was rendered from: eleven bytes for each provider.
+                ("grpc.max_metadata_size", 32 * 1024),
                 ("grpc.so_reuseport", 0),
             ]
         )
@@ -102,7 +109,10 @@ class Server:
         raise AssertionError  # `abort` has raised
 
     async def _serve(self, context: grpc.aio.ServicerContext[bytes, bytes]) -> bool:
-        session = self._sessions.open(_role_in(context))
+        metadata = _metadata_of(context)
+        session = self._sessions.open(
+            metadata.get(ROLE_HEADER, ""), metadata.get(RENDERED_HEADER, "")
+        )
         if session is None:
             return False
         try:
@@ -132,6 +142,5 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _role_in(context: grpc.aio.ServicerContext[bytes, bytes]) -> str:
-    metadata = dict(context.invocation_metadata() or ())
-    return str(metadata.get(ROLE_HEADER, ""))
+def _metadata_of(context: grpc.aio.ServicerContext[bytes, bytes]) -> dict[str, str]:
+    return {key: str(value) for key, value in context.invocation_metadata() or ()}

@@ -32,6 +32,7 @@ from tokenweir.extproc.messages import Incoming, Mutation, Phase
 from tokenweir.extproc.respond import respond
 
 ROLE_HEADER = "x-tokenweir-role"
+RENDERED_HEADER = "x-tokenweir-rendered"
 ADMISSION, RESPONSE = "admission", "response"
 
 
@@ -136,13 +137,15 @@ class ResponseSession:
         """See `Session`."""
         return self._finished
 
-    def receive(self, message: bytes) -> bytes:
+    def receive(self, message: bytes) -> bytes | Awaitable[bytes]:
         """See `Session`."""
         incoming = decode(message)
         if self._driver is None:
             return self._begin(incoming)
         event = incoming.event
-        if not isinstance(event, ResponseHead | ResponseChunk):
+        if isinstance(event, ResponseChunk):
+            return self._read(self._driver, event)
+        if not isinstance(event, ResponseHead):
             return encode(Mutation(incoming.phase))
         answer = self._driver.advance(event)
         if isinstance(answer, PassHead):
@@ -155,14 +158,46 @@ class ResponseSession:
                     skip_body=not answer.watch_body,
                 )
             )
-        # Also after a drain: the rest of the stream is Envoy's alone.
-        self._finished = self._driver.over or event.ended
         return encode(Mutation(incoming.phase))
 
     def closed(self) -> None:
         """See `Session`."""
-        if self._driver is not None:
+        if self._driver is None:
+            return
+        if self._driver.behind:
+            # Whoever has left, what passed before that is read all the same.
+            self._services.background.spawn(self._close_later(self._driver))
+        else:
             self._driver.closed()
+
+    def _read(
+        self, driver: ResponseDriver, chunk: ResponseChunk
+    ) -> bytes | Awaitable[bytes]:
+        driver.advance(ResponseChunk(chunk.data))
+        if driver.behind:
+            return self._read_on(driver, chunk)
+        return self._pass(driver, chunk)
+
+    async def _read_on(self, driver: ResponseDriver, chunk: ResponseChunk) -> bytes:
+        """Read what is much step by step, so that others are served meanwhile."""
+        await self._catch_up(driver)
+        return self._pass(driver, chunk)
+
+    def _pass(self, driver: ResponseDriver, chunk: ResponseChunk) -> bytes:
+        if chunk.ended:
+            driver.advance(ResponseChunk(b"", ended=True))
+        # Also after a drain: the rest of the stream is Envoy's alone.
+        self._finished = driver.over or chunk.ended
+        return encode(Mutation(Phase.RESPONSE_BODY))
+
+    async def _catch_up(self, driver: ResponseDriver) -> None:
+        while driver.behind:
+            await self._services.turns.next()
+            driver.advance(ResponseChunk(b""))
+
+    async def _close_later(self, driver: ResponseDriver) -> None:
+        await self._catch_up(driver)
+        driver.closed()
 
     def _begin(self, incoming: Incoming) -> bytes:
         """Take the ticket; without one this is not an exchange of ours to settle."""
@@ -170,8 +205,8 @@ class ResponseSession:
         if ticket is None:
             self._finished = True
         else:
-            self._handoff.claim(ticket.hold.id)
-            self._driver = ResponseDriver(ticket, self._services)
+            made_here = self._handoff.claim(ticket.hold.id)
+            self._driver = ResponseDriver(ticket, self._services, made_here=made_here)
         return encode(Mutation(incoming.phase))
 
     def _ticket_in(self, incoming: Incoming) -> Ticket | None:
@@ -192,16 +227,21 @@ class Sessions:
         self,
         services: Services,
         handoff: Handoff,
-        arrival: Callable[[], Arrival],
+        arrival: Callable[[str], Arrival],
     ) -> None:
         self._services = services
         self._handoff = handoff
         self._arrival = arrival
 
-    def open(self, role: str) -> Session | None:
-        """Return a session for *role*, or None if there is no such role."""
+    def open(self, role: str, rendered: str = "") -> Session | None:
+        """
+        Return a session for *role*, or None if there is no such role.
+
+        *rendered* is what Envoy says that it was made from; it goes to *arrival*.
+        """
         if role == ADMISSION:
-            return AdmissionSession(self._arrival(), self._services, self._handoff)
+            arrival = self._arrival(rendered)
+            return AdmissionSession(arrival, self._services, self._handoff)
         if role == RESPONSE:
             return ResponseSession(self._services, self._handoff)
         return None

@@ -8,9 +8,13 @@ and one that this key may not call read the same.
 
 from __future__ import annotations
 
+from tokenweir.core.dialects import METERED_PATHS
+from tokenweir.core.identify import TOKEN_FREE_PATHS
 from tokenweir.core.policy import Axis
 from tokenweir.core.rejection import QuotaExhausted, QuotaFailure, Unsatisfiable
 
+# Of OpenAI's there is one more, which carries no body.
+KNOWN_PATHS = (*METERED_PATHS, *TOKEN_FREE_PATHS, "/v1/models")
 MAX_QUOTED = 128  # a model or path in a message: enough to recognise it
 MAX_NAMED = 3  # further limits in one message
 
@@ -28,16 +32,18 @@ UNITS = {
     Axis.OUTPUT_TOKENS: "output tokens",
     Axis.CONCURRENCY: "slots",
 }
-# A reservation is the worst case, which surprises whoever looks at real usage.
-REMEDIES = {
+SMALLER = {
     Axis.REQUESTS: "send fewer requests",
-    Axis.TOKENS: "lower max_tokens (all of it is reserved until the answer is complete)",
+    Axis.TOKENS: "shorten the prompt or set a lower max_tokens",
     Axis.INPUT_TOKENS: "shorten the prompt",
-    Axis.OUTPUT_TOKENS: (
-        "lower max_tokens (all of it is reserved until the answer is complete)"
-    ),
+    Axis.OUTPUT_TOKENS: "set a lower max_tokens",
     Axis.CONCURRENCY: "send fewer requests at once",
 }
+# A reservation is the worst case, which surprises whoever looks at real usage.
+WORST_CASE = " (all of it is reserved until the answer is complete)"
+RESERVED_WHOLE = frozenset({Axis.TOKENS, Axis.OUTPUT_TOKENS})
+# What may stand before the path that a client adds to a base URL.
+BASES = frozenset({"", "v1", "api", "openai", "anthropic"})
 
 LEDGER_UNAVAILABLE = (
     "The gateway can't reach its usage ledger, and its policy refuses requests that "
@@ -47,6 +53,11 @@ LEDGER_UNAVAILABLE = (
 DRAINING = (
     "This gateway instance is shutting down and takes no new requests. Nothing was "
     "sent to the provider. Retry: another instance will answer."
+)
+ENVOY_OUTDATED = (
+    "This gateway's policy has changed, and the Envoy that runs was not rendered from "
+    "it: it does not know the provider as it is now. Nothing was sent to any provider. "
+    "Tell whoever runs the gateway to render Envoy's configuration anew."
 )
 INTERNAL_FAULT = (
     "Something failed inside the gateway; its log has the details. Nothing was sent "
@@ -75,8 +86,7 @@ def seconds(wait_ms: int) -> str:
 def exhausted(rejection: QuotaExhausted) -> str:
     """Return which limit is over, by how much, and what helps."""
     worst, *others = rejection.failures
-    tenant = clean(rejection.tenant)
-    text = f"Tenant {tenant} is over its {LIMIT_NAMES[worst.axis]} limit: "
+    text = f"{_who(rejection.tenant, worst)} {LIMIT_NAMES[worst.axis]} limit: "
     if worst.axis is Axis.CONCURRENCY:
         text += _slots(worst)
     else:
@@ -86,12 +96,21 @@ def exhausted(rejection: QuotaExhausted) -> str:
     return text
 
 
+def _who(tenant: str, failure: QuotaFailure) -> str:
+    own = any(part.startswith("tenant=") for part in failure.partition.split(","))
+    return f"Tenant {clean(tenant)} is over {'its' if own else 'a shared'}"
+
+
 def _amounts(failure: QuotaFailure) -> str:
+    remedy = SMALLER[failure.axis]
+    if failure.axis in RESERVED_WHOLE:
+        remedy += WORST_CASE
     return (
         f"this request needs {_needed(failure)}, and of the "
         f"{failure.capacity:,} of {_quota(failure)}, {failure.used:,} are used and "
-        f"{failure.reserved:,} are held by requests in flight. "
-        f"Retry in {seconds(failure.wait_ms)}, or {REMEDIES[failure.axis]}."
+        f"{failure.reserved:,} are held by requests in flight; "
+        f"{failure.rate:,} come back a minute. "
+        f"Retry in {seconds(failure.wait_ms)}, or {remedy}."
     )
 
 
@@ -100,7 +119,7 @@ def _slots(failure: QuotaFailure) -> str:
         f"{failure.used + failure.reserved:,} of the {failure.capacity:,} requests "
         f"that {_quota(failure)} allows at once are in flight. "
         f"Retry when one of them ends, in about {seconds(failure.wait_ms)}, "
-        f"or {REMEDIES[failure.axis]}."
+        f"or {SMALLER[failure.axis]}."
     )
 
 
@@ -128,8 +147,8 @@ def unsatisfiable(rejection: Unsatisfiable) -> str:
     return (
         f"This request needs {_needed(rejection)}, but "
         f"{_quota(rejection)} never holds more than {rejection.capacity:,}: waiting "
-        f"can't help. To make it fit, shorten the prompt or lower max_tokens, or have "
-        f"the quota's capacity raised."
+        f"can't help. To make it fit, {SMALLER[rejection.axis]}, or have the quota's "
+        "capacity raised."
     )
 
 
@@ -145,11 +164,28 @@ def model_not_allowed(model: str) -> str:
 def path_not_metered(path: str) -> str:
     """Return why a path is refused. The query is left out: it may hold a key."""
     shown = clean(path.partition("?")[0].partition("#")[0])
+    meant = _meant(shown)
+    if meant is not None:
+        return (
+            f'This gateway has no path "{shown}". Was "{meant}" meant? The base URL of '
+            "OpenAI's SDKs ends in /v1, that of Anthropic's without it."
+        )
     return (
-        f'Requests to "{shown}" can\'t be metered by this gateway and are refused. '
-        "Check the path; or have the provider's unknown_paths set to opaque, which "
-        "limits such requests by number only."
+        f'Requests like this one to "{shown}" can\'t be metered by this gateway and '
+        "are refused. Check method and path; or have them listed in the provider's "
+        "unknown_paths, which limits such requests by number only."
     )
+
+
+def _meant(path: str) -> str | None:
+    """Return the path that a client with a wrong base URL has missed, or None."""
+    plain = path.rstrip("/").lower()
+    for known in KNOWN_PATHS:
+        end = known.removeprefix("/v1")
+        before = plain.removesuffix(end)
+        if known != path and before != plain and BASES.issuperset(before.split("/")):
+            return known
+    return None
 
 
 def encoding_not_metered(encoding: str) -> str:

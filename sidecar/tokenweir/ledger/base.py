@@ -40,12 +40,15 @@ class Ledger(Protocol):
         reaper's estimate or a cancel for want of a claim: that it corrects.
         """
 
-    async def cancel(self, hold: Hold, *, unclaimed_only: bool = False) -> None:
+    async def cancel(self, hold: Hold, *, unclaimed_only: bool = False) -> bool:
         """
         Give the whole hold back: nothing was forwarded.
 
         An unknown id leaves a tombstone, so that a late reserve is refused.
         With *unclaimed_only* a hold that was ever extended stays as it is.
+
+        Returns:
+            Whether the hold was nobody's: False if it was claimed or settled.
         """
 
     async def epoch(self) -> str:

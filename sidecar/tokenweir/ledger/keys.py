@@ -24,6 +24,7 @@ ACCESS = (
     "~{tw:*",
     "-@all",
     "+@connection",
+    "+info",  # to see what the server does when its memory is full
     *("+eval", "+evalsha", "+script|load", "+time"),
     *("+get", "+getex", "+set", "+del", "+pexpire", "+pttl", "+scan"),
     *("+hget", "+hgetall", "+hset", "+hincrby", "+xadd", "+xrange"),

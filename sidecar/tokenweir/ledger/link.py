@@ -21,15 +21,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
+    AskError,
     ClusterDownError,
     MasterDownError,
+    NoPermissionError,
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
@@ -41,8 +44,9 @@ from redis.exceptions import (
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.ledger.pool import PatientPool
 from tokenweir.ledger.scripts import Script
-from tokenweir.ledger.store import Events
+from tokenweir.ledger.store import Contact
 from tokenweir.ledger.wire import Argument
+from tokenweir.telemetry.hooks import LedgerEvents
 
 DEADLINE_SECONDS = 0.2
 
@@ -55,11 +59,14 @@ MAX_CONNECTIONS = 32
 # How many commands go out together, so that no reply has to be kept waiting long.
 BATCH = 128
 
-# What a server says that is in no state to answer. Anything else is our mistake, or
-# that of whoever wrote its access rights, and somebody has to look at it.
+# What a server says that is in no state to answer, or that does not answer us: one node
+# of a cluster (a MovedError is an AskError), or one with other ideas of our rights.
+# Anything else is our mistake, and a fault.
 _UNAVAILABLE = (
+    AskError,
     ClusterDownError,
     MasterDownError,
+    NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
     TryAgainError,
@@ -71,6 +78,7 @@ _UNAVAILABLE_WORDS = (
     "LOADING",
     "MASTERDOWN",
     "MISCONF",
+    "NOPERM",
     "NOREPLICAS",
     "OOM",
     "READONLY",
@@ -92,7 +100,11 @@ class Link:
     """
 
     def __init__(
-        self, url: str, events: Events, *, deadline_seconds: float = DEADLINE_SECONDS
+        self,
+        url: str,
+        events: LedgerEvents,
+        *,
+        deadline_seconds: float = DEADLINE_SECONDS,
     ) -> None:
         # Errors are ours to judge, so redis-py repeats nothing.
         retry = Retry(NoBackoff(), 0)
@@ -103,6 +115,12 @@ class Link:
         self._deadline_seconds = deadline_seconds
         self._free = asyncio.Semaphore(MAX_CONNECTIONS)
         self._calls: set[asyncio.Task[Any]] = set()
+        self._contact = Contact()
+
+    @property
+    def contact(self) -> Contact:
+        """How long ago the server was heard of; what it refuses is no answer."""
+        return self._contact
 
     async def run(self, script: Script, key: str, arguments: Command) -> Any:
         """
@@ -123,18 +141,32 @@ class Link:
         """Ask for any answer. Raises like `run`."""
         await self._call("ping", lambda: self._execute("PING"))
 
+    async def info(self, section: str) -> Mapping[str, Any] | None:
+        """
+        Return a *section* of what the server tells of itself, patiently.
+
+        None: this user may not ask, or the server does not tell. Raises like `run`.
+        """
+        found: Mapping[str, Any] | None = await self._timed(
+            "info", lambda: self._if_told("INFO", section), PATIENT_SECONDS
+        )
+        return found
+
     async def run_all(
         self, script: Script, keys: Sequence[str], arguments: Command
     ) -> list[Any]:
         """Run *script* once for each of *keys*, patiently. Raises like `run`."""
-        load: list[Command] = [("SCRIPT", "LOAD", script.source)]
-        calls: list[Command] = [
-            ("EVALSHA", script.sha, 1, key, *arguments) for key in keys
-        ]
+        load: Command = ("SCRIPT", "LOAD", script.source)
+        commands: list[Command] = []
+        for number, key in enumerate(keys):
+            if number % (BATCH - 1) == 0:  # it may be flushed between two batches
+                commands.append(load)
+            commands.append(("EVALSHA", script.sha, 1, key, *arguments))
         replies = await self._timed(
-            script.name, lambda: self._pipelined(load + calls), PATIENT_SECONDS
+            script.name, lambda: self._pipelined(commands), PATIENT_SECONDS
         )
-        return list(replies[1:])
+        answered = zip(commands, replies, strict=True)
+        return [reply for command, reply in answered if command is not load]
 
     async def read(self, commands: Sequence[Command]) -> list[Any]:
         """Return what *commands* answer, patiently. Raises like `run`."""
@@ -157,17 +189,33 @@ class Link:
 
     async def _timed(self, verb: str, attempt: Attempt, deadline_seconds: float) -> Any:
         started = time.perf_counter()
-        failed = True
+        reason = "CancelledError"
         try:
             async with asyncio.timeout(deadline_seconds), self._free:
                 reply = await attempt()
-            failed = False
-        except (RedisError, OSError, TimeoutError) as error:
+            reason = ""
+        # redis-py raises ValueError on errors that it can't take apart.
+        except (RedisError, OSError, TimeoutError, ValueError) as error:
+            reason = _reason(error)
             raise self._unavailable(error) from error
         finally:
             seconds = time.perf_counter() - started
-            self._events.ledger_call(verb, seconds, failed=failed)
+            self._note(is_answer=not reason)
+            self._events.ledger_call(verb, seconds, failed=bool(reason), reason=reason)
         return reply
+
+    def _note(self, *, is_answer: bool) -> None:
+        if is_answer:
+            self._contact = Contact(time.monotonic())
+        else:
+            missed = self._contact.unanswered + 1
+            self._contact = replace(self._contact, unanswered=missed)
+
+    async def _if_told(self, *command: str) -> Any:
+        try:
+            return await self._execute(*command)
+        except ResponseError:
+            return None
 
     async def _pipelined(self, commands: Sequence[Command]) -> list[Any]:
         replies: list[Any] = []
@@ -194,7 +242,8 @@ class Link:
             return await self._execute("EVAL", script.source, 1, *packed)
 
     def _unavailable(self, error: Exception) -> LedgerUnavailableError:
-        if isinstance(error, ResponseError) and not _is_state(error):
+        is_answer = isinstance(error, ResponseError | ValueError)
+        if is_answer and not _is_state(error):
             self._events.fault("ledger", error)
         return LedgerUnavailableError(f"no answer: {type(error).__name__}")
 
@@ -205,7 +254,15 @@ class Link:
             call.exception()
 
 
-def _is_state(error: ResponseError) -> bool:
+def _reason(error: Exception) -> str:
+    """Return what to call *error*: its type, or the word that the server has for it."""
+    if type(error) is ResponseError:
+        text = str(error)
+        return next((w for w in _UNAVAILABLE_WORDS if w in text), "ResponseError")
+    return type(error).__name__
+
+
+def _is_state(error: Exception) -> bool:
     """Tell if *error* says in which state the server is, and not what we did wrong."""
     return isinstance(error, _UNAVAILABLE) or any(
         word in str(error) for word in _UNAVAILABLE_WORDS

@@ -16,7 +16,8 @@ from tokenweir.core.holding import (
     State,
 )
 from tokenweir.core.tag import Tag
-from tokenweir.ledger.store import Events, Snapshot
+from tokenweir.ledger.store import Snapshot
+from tokenweir.telemetry.hooks import LedgerEvents
 
 
 class MemoryStore:
@@ -33,7 +34,7 @@ class MemoryStore:
 
     def __init__(
         self,
-        events: Events,
+        events: LedgerEvents,
         *,
         hold_ms: int = HOLD_MS,
         now_ms: Callable[[], int] | None = None,
@@ -69,10 +70,11 @@ class MemoryStore:
         """See `tokenweir.ledger.store.TagStore.settle`."""
         self._tag(tag).settle(share, account, self._now_ms())
 
-    async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> None:
+    async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> bool:
         """See `tokenweir.ledger.store.TagStore.cancel`."""
         now_ms = self._now_ms()
-        self._tag(tag).cancel(hold_id, now_ms, unclaimed_only=unclaimed_only)
+        was = self._tag(tag).cancel(hold_id, now_ms, unclaimed_only=unclaimed_only)
+        return was not in (State.CLAIMED, State.SETTLED)
 
     async def lead(
         self,

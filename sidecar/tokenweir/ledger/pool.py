@@ -12,15 +12,19 @@ So what was begun for a call that could not wait is finished for the next one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Callable
 from typing import Any
 
 from redis.asyncio import ConnectionPool
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
 
 # For all of it: an answer that comes later is from a server that is not well.
 CONNECT_SECONDS = 5.0
 
-# How many may go on without a call that waits for them: a server that takes
-# connections and says nothing must not collect more.
+# How many may be under way: a server that takes connections and says nothing must not
+# collect more.
 MAX_UNFINISHED = 32
 
 
@@ -33,13 +37,21 @@ class PatientPool(ConnectionPool):
         self._returns: set[asyncio.Task[None]] = set()
 
     async def ensure_connection(self, connection: Any) -> None:
-        """Connect, unless that is done; a caller who is cancelled leaves it at work."""
-        if connection.is_connected or len(self._unfinished) >= MAX_UNFINISHED:
-            await super().ensure_connection(connection)
+        """
+        Connect, unless that is done; a caller who is cancelled leaves it at work.
+
+        Raises:
+            RedisConnectionError: Too many are at it already. To wait here would help
+                nobody: redis-py may lose a cancellation while it connects, so it must
+                never connect in a call that has a deadline.
+        """
+        if connection.is_connected and await self._is_usable(connection):
             return
+        if len(self._unfinished) >= MAX_UNFINISHED:
+            raise RedisConnectionError("too many connections are being made")
         connecting = asyncio.create_task(self._connect(connection))
         self._unfinished[connection] = connecting
-        connecting.add_done_callback(lambda _: self._unfinished.pop(connection, None))
+        connecting.add_done_callback(lambda task: self._ended(connection, task))
         await asyncio.shield(connecting)
 
     async def release(self, connection: Any) -> None:
@@ -59,9 +71,25 @@ class PatientPool(ConnectionPool):
         await asyncio.gather(*self._returns)
         await super().aclose()
 
+    async def _is_usable(self, connection: Any) -> bool:
+        """Tell if a connection is still one; if not, it is closed."""
+        is_told_more: Callable[[], bool] = self.maint_notifications_enabled
+        with contextlib.suppress(RedisError, OSError):
+            # What is there to read without a question is the end, or a lost answer.
+            if is_told_more() or not await connection.can_read():
+                return True
+        await connection.disconnect(nowait=True)
+        return False
+
     async def _connect(self, connection: Any) -> None:
         async with asyncio.timeout(CONNECT_SECONDS):
             await super().ensure_connection(connection)
+
+    def _ended(self, connection: Any, connecting: asyncio.Task[None]) -> None:
+        self._unfinished.pop(connection, None)
+        # Whoever waited for it may be gone: then nobody else asks how it ended.
+        if not connecting.cancelled():
+            connecting.exception()
 
     def _return(self, connection: Any) -> None:
         returning = asyncio.create_task(super().release(connection))

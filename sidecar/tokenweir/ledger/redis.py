@@ -12,7 +12,8 @@ from tokenweir.core.holding import HOLD_MS, Account, Holding, Share, State
 from tokenweir.ledger import keys, reader, scripts, wire
 from tokenweir.ledger.link import DEADLINE_SECONDS, Command, Link
 from tokenweir.ledger.scripts import Script
-from tokenweir.ledger.store import Events, Snapshot
+from tokenweir.ledger.store import Contact, Snapshot
+from tokenweir.telemetry.hooks import LedgerEvents
 
 # The most expired holds that one round of a sweep charges under one tag: a few
 # milliseconds' work, so that no exchange waits long behind it.
@@ -37,7 +38,7 @@ class RedisStore:
     def __init__(
         self,
         url: str,
-        events: Events,
+        events: LedgerEvents,
         *,
         deadline_seconds: float = DEADLINE_SECONDS,
         hold_ms: int = HOLD_MS,
@@ -53,6 +54,27 @@ class RedisStore:
     def epoch(self) -> str:
         """The newest epoch seen; ``"0"`` before the first answer."""
         return self._epoch
+
+    @property
+    def contact(self) -> Contact:
+        """How long ago the server was heard of."""
+        return self._link.contact
+
+    async def eviction(self) -> str | None:
+        """
+        Return how the server would drop keys for want of memory.
+
+        ``""``: it drops none; None: it does not tell. All of our keys have an expiry,
+        so that each policy but ``noeviction`` can hit them.
+
+        Raises:
+            LedgerUnavailableError: There was no answer in time.
+        """
+        told = await self._link.info("memory")
+        if told is None or "maxmemory_policy" not in told:
+            return None
+        policy = str(told["maxmemory_policy"])
+        return policy if told.get("maxmemory") and policy != "noeviction" else ""
 
     async def reserve(self, tag: str, share: Share) -> Granted | Denied:
         """See `tokenweir.ledger.store.TagStore.reserve`."""
@@ -82,9 +104,10 @@ class RedisStore:
         arguments = [*wire.account_arguments(account), *wire.share_arguments(share)]
         await self._move(scripts.SETTLE, tag, arguments)
 
-    async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> None:
+    async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> bool:
         """See `tokenweir.ledger.store.TagStore.cancel`."""
-        await self._move(scripts.CANCEL, tag, [hold_id, int(unclaimed_only)])
+        was = await self._move(scripts.CANCEL, tag, [hold_id, int(unclaimed_only)])
+        return was not in (State.CLAIMED.encode(), State.SETTLED.encode())
 
     async def lead(self, owner: str, lease_ms: int) -> bool:
         """See `tokenweir.ledger.store.Sweepable.lead`."""
@@ -131,11 +154,13 @@ class RedisStore:
         """See `tokenweir.ledger.store.TagStore.close`."""
         await self._link.close()
 
-    async def _move(self, script: Script, tag: str, arguments: Command) -> None:
-        """Run what answers in which state the hold was."""
+    async def _move(self, script: Script, tag: str, arguments: Command) -> bytes:
+        """Run what answers in which state the hold was, and return that."""
         reply = await self._run(script, tag, arguments)
-        if reply not in _KNOWN_STATES:
-            raise self._nonsense(ValueError("no state of a hold"))
+        for state in _KNOWN_STATES:
+            if reply == state:
+                return state
+        raise self._nonsense(ValueError("no state of a hold"))
 
     def _nonsense(self, error: Exception) -> LedgerUnavailableError:
         # Whoever said that is not our script. It may have run all the same.

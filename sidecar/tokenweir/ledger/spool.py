@@ -19,7 +19,7 @@ from contextlib import suppress
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import Denied, Granted, Hold, Settlement
 from tokenweir.ledger.base import Ledger
-from tokenweir.ledger.store import Events
+from tokenweir.telemetry.hooks import LedgerEvents
 
 # About 20 MB of holds and settlements: ten minutes of twenty exchanges a second.
 MAX_WAITING = 10_000
@@ -45,7 +45,7 @@ class SpooledLedger:
     """
 
     def __init__(
-        self, ledger: Ledger, events: Events, *, max_waiting: int = MAX_WAITING
+        self, ledger: Ledger, events: LedgerEvents, *, max_waiting: int = MAX_WAITING
     ) -> None:
         self._ledger = ledger
         self._events = events
@@ -67,11 +67,20 @@ class SpooledLedger:
         """See `tokenweir.ledger.base.Ledger.settle`; it never raises."""
         await self._deliver(lambda: self._ledger.settle(hold, settlement))
 
-    async def cancel(self, hold: Hold, *, unclaimed_only: bool = False) -> None:
-        """See `tokenweir.ledger.base.Ledger.cancel`; it never raises."""
-        await self._deliver(
-            lambda: self._ledger.cancel(hold, unclaimed_only=unclaimed_only)
-        )
+    async def cancel(self, hold: Hold, *, unclaimed_only: bool = False) -> bool:
+        """
+        See `tokenweir.ledger.base.Ledger.cancel`; it never raises.
+
+        False also if nobody knows yet, since the cancel waits for the ledger.
+        """
+        was_nobodys = False
+
+        async def call() -> None:
+            nonlocal was_nobodys
+            was_nobodys = await self._ledger.cancel(hold, unclaimed_only=unclaimed_only)
+
+        await self._deliver(call)
+        return was_nobodys
 
     async def epoch(self) -> str:
         """See `tokenweir.ledger.base.Ledger.epoch`."""

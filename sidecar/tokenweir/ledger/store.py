@@ -12,20 +12,19 @@ from tokenweir.core.holding import Account, Holding, Share
 from tokenweir.core.slots import Slots
 
 
-class Events(Protocol):
-    """What the ledger reports: the share of `tokenweir.telemetry.hooks.Events`."""
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """
+    How long ago a ledger was heard of.
 
-    def ledger_call(self, verb: str, seconds: float, *, failed: bool) -> None:
-        """A ledger call ended."""
+    Attributes:
+        answered_at: When it last answered anything, in seconds of
+            `time.monotonic`; None: never.
+        unanswered: Calls since then that had no answer, of any kind.
+    """
 
-    def holds_reaped(self, count: int) -> None:
-        """Expired holds were charged by the reaper."""
-
-    def spool_size(self, waiting: int) -> None:
-        """So many settles wait for the ledger to come back."""
-
-    def fault(self, where: str, error: BaseException) -> None:
-        """Something of ours broke."""
+    answered_at: float | None = None
+    unanswered: int = 0
 
 
 class TagStore(Protocol):
@@ -54,8 +53,8 @@ class TagStore(Protocol):
     async def settle(self, tag: str, share: Share, account: Account) -> None:
         """Replace a hold by what was used, and write the record."""
 
-    async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> None:
-        """Give a whole hold back."""
+    async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> bool:
+        """Give a whole hold back; return False if somebody has claimed or settled it."""
 
     async def ping(self) -> None:
         """Ask for an answer."""

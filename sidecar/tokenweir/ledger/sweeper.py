@@ -20,7 +20,8 @@ from contextlib import suppress
 
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.partition import all_tags
-from tokenweir.ledger.store import Events, Sweepable
+from tokenweir.ledger.store import Sweepable
+from tokenweir.telemetry.hooks import LedgerEvents
 
 INTERVAL_SECONDS = 5.0
 
@@ -43,7 +44,7 @@ class Sweeper:
     def __init__(
         self,
         store: Sweepable,
-        events: Events,
+        events: LedgerEvents,
         *,
         tags: Sequence[str] | None = None,
         interval_seconds: float = INTERVAL_SECONDS,

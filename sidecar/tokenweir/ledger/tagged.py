@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from typing import TypeVar
 
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import Denied, Granted, Hold, LimitState, Part, Settlement
 from tokenweir.core.holding import account_of, share_of
 from tokenweir.core.rejection import QuotaFailure
 from tokenweir.ledger.store import TagStore
+
+T = TypeVar("T")
 
 
 class TaggedLedger:
@@ -73,9 +76,10 @@ class TaggedLedger:
             ]
         )
 
-    async def cancel(self, hold: Hold, *, unclaimed_only: bool = False) -> None:
-        """See `tokenweir.ledger.base.Ledger.cancel`."""
-        await _all(self._cancels(hold, hold.parts, unclaimed_only=unclaimed_only))
+    async def cancel(self, hold: Hold, *, unclaimed_only: bool = False) -> bool:
+        """See `tokenweir.ledger.base.Ledger.cancel`; the tenant's part answers."""
+        calls = self._cancels(hold, hold.parts, unclaimed_only=unclaimed_only)
+        return (await _all(calls))[0]
 
     async def epoch(self) -> str:
         """See `tokenweir.ledger.base.Ledger.epoch`."""
@@ -91,18 +95,20 @@ class TaggedLedger:
 
     def _cancels(
         self, hold: Hold, parts: Sequence[Part], *, unclaimed_only: bool = False
-    ) -> list[Awaitable[None]]:
+    ) -> list[Awaitable[bool]]:
         return [
             self._store.cancel(part.tag, hold.id, unclaimed_only=unclaimed_only)
             for part in parts
         ]
 
 
-async def _all(calls: Sequence[Awaitable[None]]) -> None:
-    """Await every one of *calls*; then raise the first error that there was."""
+async def _all(calls: Sequence[Awaitable[T]]) -> list[T]:
+    """Await every one of *calls*; then raise the first error, or return the answers."""
     if len(calls) == 1:  # nearly always: no task for it
-        await calls[0]
-        return
+        return [await calls[0]]
+    answers = []
     for outcome in await asyncio.gather(*calls, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome
+        answers.append(outcome)
+    return answers

@@ -28,7 +28,7 @@ class Outstanding:
 
     Attributes:
         holds: Their number; one under several tags counts under each.
-        reserved: Tokens, requests or slots, by limit (``"quota|partition"``).
+        reserved: Tokens, requests or slots, by limit (``"quota|axis|partition"``).
     """
 
     holds: int = 0

@@ -128,6 +128,7 @@ def _failure(
         amount_of(limit.axis, amounts),
         wait_ms,
         limit.shadow,
+        limit.rate,
     )
 
 

@@ -3,6 +3,7 @@ A whole stack on one machine: ledger, provider, processors and Envoy as children
 
     settings      what was asked for
     programs      where the programs are
+    given_ledger  whether a ledger of the user's own is there
     folder        where sockets, logs and configuration are, and that they go away
     blueprint     all of that → which children, in which order
     supervisor    starts them, restarts those that die, stops them in order

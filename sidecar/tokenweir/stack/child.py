@@ -138,6 +138,9 @@ class Child:
         """Return how it ended, and the last lines of its log."""
         status = self._process.returncode if self._process else None
         cause = f"ended {when}".rstrip() + f" with {_status_text(status)}"
+        if status == -signal.SIGKILL:
+            # What it has said last is no reason: it could not say anything about that.
+            cause += " (somebody killed it, or memory ran out)"
         return "\n".join([f"{self.spec.name} {cause}", *self._tail()])
 
     def _tail(self) -> list[str]:

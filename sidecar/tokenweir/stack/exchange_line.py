@@ -19,6 +19,16 @@ NOBODY = "-"
 UNTOLD_EVENTS = frozenset({"serving", "draining", "stopped"})
 # Of an event that is no exchange: the fields that every line has.
 COMMON_FIELDS = frozenset({"time", "level", "event"})
+# Of events that come to pass while somebody tries things.
+MEANINGS = {
+    "policy_loaded": "in use from now on",
+    "policy_refused": "the last good policy stays",
+    "ledger_failed": "the ledger gave no answer",
+    "spool_filling": "what was used is charged when the ledger is back",
+    "spool_empty": "all of that is charged",
+    "holds_reaped": "nobody had settled them: charged by an estimate",
+    "fault": "a bug of Tokenweir's: the log has more",
+}
 LEVEL_STYLES = {"warning": Style.WARNING, "error": Style.ERROR}
 
 
@@ -49,7 +59,8 @@ def _outcome(fields: Mapping[str, Any]) -> tuple[str, Style]:
         case "refused":
             return f"REFUSED {_refusal(fields)}", Style.REFUSED
         case "abandoned":
-            return "left before it was forwarded", Style.WARNING
+            # Envoy's own refusals, as of a body in too large chunks, look like this.
+            return "not forwarded: the app left, or Envoy refused it", Style.WARNING
         case _:
             parts = [*_answer(fields), *_remarks(fields)]
             return ", ".join(parts), _answer_style(fields)
@@ -70,10 +81,13 @@ def _refusal(fields: Mapping[str, Any]) -> str:
 
 def _answer(fields: Mapping[str, Any]) -> list[str]:
     tokens = fields.get("tokens") or {}
-    return [
-        f"{fields.get('status') or NOBODY}",
+    used = [
         f"{tokens.get('total_input_tokens', 0):,} in",
         f"{tokens.get('total_output_tokens', 0):,} out ({_word(fields, 'source')})",
+    ]
+    return [
+        f"{fields.get('status') or NOBODY}",
+        *(used if tokens or fields.get("model") else ()),  # else there are none to use
         _seconds(fields.get("duration_ms", 0)),
     ]
 
@@ -102,7 +116,10 @@ def _event(fields: Mapping[str, Any]) -> tuple[str, Style]:
     told = {key: value for key, value in fields.items() if key not in COMMON_FIELDS}
     parts = [f"{key}={_value(value)}" for key, value in told.items()]
     style = LEVEL_STYLES.get(str(fields.get("level")), Style.NOTE)
-    return " ".join([_clock(fields), str(fields["event"]), *parts]), style
+    event = str(fields["event"])
+    meaning = f"({MEANINGS[event]})" if event in MEANINGS else ""
+    words = [_clock(fields), event, *parts, meaning]
+    return " ".join(word for word in words if word), style
 
 
 def _value(value: object) -> str:

@@ -11,6 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import Self
 
+from tokenweir.stack.failure import LogFolderError
+
 LONGEST_NAME = len("/processor-999.sock")
 MAX_SOCKET_PATH_BYTES = 107
 PREFIX = "tokenweir-"
@@ -35,12 +37,15 @@ class StateFolder:
         self.logs = log_dir or path / "logs"
 
     def __enter__(self) -> Self:
-        """Raises: OSError, if the logs' folder can't be made."""
+        """Raises: LogFolderError, if the logs' folder can't be made."""
         try:
             self.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError:
+        except OSError as error:
             self.__exit__()
-            raise
+            raise LogFolderError(
+                f"--log-dir: {self.logs} can't be a folder for logs: "
+                f"{str(error.strerror).lower()}. Name another, or leave it out."
+            ) from None
         return self
 
     def __exit__(self, *exc_info: object) -> None:

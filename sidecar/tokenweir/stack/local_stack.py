@@ -14,15 +14,17 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from tokenweir.config.advice import advise
 from tokenweir.config.load import load_policy
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Policy
 from tokenweir.envoyconf.bootstrap import render, to_yaml
 from tokenweir.stack.blueprint import Blueprint
 from tokenweir.stack.demo import demo_policy
-from tokenweir.stack.failure import PortsTakenError
+from tokenweir.stack.failure import NobodyCanCallError, PortsTakenError
 from tokenweir.stack.feed import Feed
 from tokenweir.stack.folder import StateFolder
+from tokenweir.stack.given_ledger import require_ledger
 from tokenweir.stack.log_file import LogFile
 from tokenweir.stack.ports import free_port, require_ports
 from tokenweir.stack.programs import find_programs
@@ -54,7 +56,7 @@ class LocalStack:
         Raises:
             StackError: It can't be run, or could not be kept running.
             PolicyError: Of the policy.
-            OSError: The logs' folder can't be made.
+            OSError: A file can't be written.
         """
         asyncio.run(self._run())
 
@@ -64,6 +66,8 @@ class LocalStack:
         _on_signals(stop, hurry)
         programs = find_programs(self.settings)
         require_ports(self._ports())
+        if self.settings.ledger_url is not None:
+            await require_ledger(self.settings.ledger_url)
         with StateFolder(self.settings.log_dir) as folder:
             mock_port = free_port() if self.settings.policy is None else None
             blueprint = Blueprint(
@@ -81,7 +85,7 @@ class LocalStack:
         if self.settings.port in ports:
             raise PortsTakenError(
                 f"Port {self.settings.port} can't be both: apps' (--port) and a "
-                "worker's (--admin-port; each worker has one)."
+                "worker's (--admin-port; each worker has one). Choose another for one."
             )
         return {**ports, self.settings.port: "--port"}
 
@@ -92,10 +96,22 @@ class LocalStack:
         folder.policy.write_text(demo_policy(mock_port))
         return folder.policy
 
+    def _require_callers(self, policy: Policy) -> None:
+        """Raises: NobodyCanCallError."""
+        if policy.keys or policy.single_tenant is not None:
+            return
+        tenant = next(iter(policy.tenants))
+        raise NobodyCanCallError(
+            f"{self.settings.policy}: no tenant has a key, so nobody can call. "
+            f"`{self.command} keys new --id ID --tenant {tenant}` makes one and its "
+            "entry; or set single_tenant."
+        )
+
     async def _supervise(
         self, blueprint: Blueprint, stop: asyncio.Event, hurry: asyncio.Event
     ) -> None:
         policy = load_policy(blueprint.policy, self.env)
+        self._require_callers(policy)
         blueprint.folder.envoy_config.write_text(_configuration(blueprint, policy))
         supervisor = Supervisor(blueprint.tiers(), self._report, hurry)
         logs = [child.log for child in supervisor.children]
@@ -116,7 +132,10 @@ class LocalStack:
         names = ", ".join(child.spec.name for child in supervisor.children)
         self.terminal.say(f"Starting {names} …", Style.NOTE)
         await supervisor.start()
-        self.terminal.say(welcome.text())
+        if self.settings.policy is not None:
+            for warning in advise(welcome.policy):
+                self.terminal.say(f"Warning: {warning}", Style.WARNING)
+        self.terminal.say(f"\n{welcome.text()}")
         self.terminal.say("\nEach exchange, as it ends. Ctrl-C stops all.", Style.TITLE)
         feed.skip()
         await _first(supervisor.watch(), feed.follow())

@@ -14,6 +14,10 @@ UNKNOWN_KEY = "<a key of your policy>"
 UNKNOWN_MODEL = "<a model of your policy>"
 JSON = "-H 'content-type: application/json'"
 PROMPT = '"messages": [{"role": "user", "content": "Say hello"}]'
+# Four of these fit into the demo's limit, with their prompts and with whatever was
+# called before; the fifth does not, unless it comes seconds later.
+STREAM_MAX_TOKENS = 13_000
+STREAMS = 5
 # What SDKs and curl go by. They honour it for loopback too, unless told otherwise.
 PROXY_VARIABLES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 NO_PROXY_VARIABLES = ("no_proxy", "NO_PROXY")
@@ -67,7 +71,7 @@ class Welcome:
   curl {_chat(model)}
   curl -N {_chat(model, '"stream": true, ')}
 
-  # In Python; the variables above are all that an SDK needs.
+  # The same in Python, after `pip install openai`: an SDK needs only the variables.
   import openai
   print(openai.OpenAI().chat.completions.create(
       model="{model}", messages=[{{"role": "user", "content": "Say hello"}}]))"""
@@ -82,11 +86,18 @@ class Welcome:
     -d '{{"model": "{model}", "max_tokens": 200, {PROMPT}}}'"""
 
     def _limit(self) -> str:
+        """Return how a limit is reached. The refused call shows what apps are told."""
+        cap = f'"stream": true, "max_tokens": {STREAM_MAX_TOKENS}, '
+        numbers = " ".join(map(str, range(1, STREAMS + 1)))
         return f"""\
-  # Five streams that may take 15,000 tokens each: a limit of 60,000 holds four.
-  for i in 1 2 3 4 5; do
-    curl -s -o /dev/null -w '%{{http_code}}\\n' {_chat(OPENAI_MODEL, '"stream": true, "max_tokens": 15000, ')} &
-  done; wait"""
+  # Five streams at once that may take {STREAM_MAX_TOKENS:,} tokens each, and their prompts: a
+  # limit of 60,000 holds four. So 200 four times, and 429 once.
+  for i in {numbers}; do
+    curl -s -o /dev/null -w '%{{http_code}}\\n' {_chat(OPENAI_MODEL, cap)} &
+  done; wait
+
+  # A call that no wait can help, and what the app is told.
+  curl -i {_chat(OPENAI_MODEL, '"n": 4, "max_tokens": 16000, ')}"""
 
     # === where to look =========================================================
 

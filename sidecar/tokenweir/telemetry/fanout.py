@@ -31,9 +31,17 @@ class Fanout:
         """See `OnExchangeEnd`."""
         self._each(lambda sink: sink(details))
 
-    def ledger_call(self, verb: str, seconds: float, *, failed: bool) -> None:
-        """See `Events`."""
-        self._each(lambda sink: sink.ledger_call(verb, seconds, failed=failed))
+    def ledger_call(
+        self, verb: str, seconds: float, *, failed: bool, reason: str = ""
+    ) -> None:
+        """See `LedgerEvents`."""
+        self._each(
+            lambda sink: sink.ledger_call(verb, seconds, failed=failed, reason=reason)
+        )
+
+    def ledger_evicts(self, policy: str) -> None:
+        """See `LedgerEvents`."""
+        self._each(lambda sink: sink.ledger_evicts(policy))
 
     def holds_reaped(self, count: int) -> None:
         """See `Events`."""
@@ -50,6 +58,10 @@ class Fanout:
     def policy_refused(self, problems: tuple[str, ...]) -> None:
         """See `Events`."""
         self._each(lambda sink: sink.policy_refused(problems))
+
+    def envoy_rendering(self, stale: tuple[str, ...]) -> None:
+        """See `Events`."""
+        self._each(lambda sink: sink.envoy_rendering(stale))
 
     def fault(self, where: str, error: BaseException) -> None:
         """See `Events`."""

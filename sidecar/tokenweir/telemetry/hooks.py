@@ -43,15 +43,25 @@ class OnExchangeEnd(Protocol):
     def __call__(self, details: ExchangeDetails) -> None: ...
 
 
-class Events(Protocol):
-    """
-    What happens outside of any one exchange. Must not raise either.
+class LedgerEvents(Protocol):
+    """What a ledger reports: the share of `Events` that it is given."""
 
-    Each is counted, and logged where an operator has to act.
-    """
+    def ledger_call(
+        self, verb: str, seconds: float, *, failed: bool, reason: str = ""
+    ) -> None:
+        """
+        A ledger call ended: *verb* is ``"reserve"``, ``"settle"``, …
 
-    def ledger_call(self, verb: str, seconds: float, *, failed: bool) -> None:
-        """A ledger call ended: *verb* is ``"reserve"``, ``"settle"``, …"""
+        *reason* is the type of what made it fail, such as ``"TimeoutError"``.
+        """
+
+    def ledger_evicts(self, policy: str) -> None:
+        """
+        The ledger's server was asked what it does when its memory is full.
+
+        *policy* is how it would drop holds and levels, such as ``"allkeys-lru"``;
+        ``""``: it drops nothing.
+        """
 
     def holds_reaped(self, count: int) -> None:
         """Expired holds were charged by the reaper: nobody had settled them."""
@@ -59,11 +69,22 @@ class Events(Protocol):
     def spool_size(self, waiting: int) -> None:
         """So many settles wait for the ledger to come back."""
 
+    def fault(self, where: str, error: BaseException) -> None:
+        """Something of ours broke. The text must not carry secrets or prompts."""
+
+
+class Events(LedgerEvents, Protocol):
+    """
+    What happens outside of any one exchange. Must not raise either.
+
+    Each is counted, and logged where an operator has to act.
+    """
+
     def policy_loaded(self, digest: str) -> None:
         """A policy snapshot is in use from now on."""
 
     def policy_refused(self, problems: tuple[str, ...]) -> None:
         """A changed policy can't be used: the last good one stays."""
 
-    def fault(self, where: str, error: BaseException) -> None:
-        """Something of ours broke. The text must not carry secrets or prompts."""
+    def envoy_rendering(self, stale: tuple[str, ...]) -> None:
+        """Envoy was rendered before the policy paths *stale* were as they are now."""

@@ -75,6 +75,11 @@ class Instruments:
             "Settled tokens by class and source of the figure.",
             *("class", "source", "tenant", "model"),
         )
+        self.implausible_reports = self._counter(
+            "implausible_reports",
+            "Providers' reports of usage that can't be true, and were not believed.",
+            *("provider", "model"),
+        )
         self.attempts = self._counter(
             "upstream_attempts", "Requests sent to providers, retries too.", "provider"
         )
@@ -110,6 +115,9 @@ class Instruments:
         self.ledger_failures = self._counter(
             "ledger_failures", "Ledger calls without an answer in time.", "verb"
         )
+        self.ledger_evicts = self._gauge(
+            "ledger_evicts", "1: the ledger's server drops keys when memory is full."
+        )
         self.holds_outstanding = self._gauge(
             "holds_outstanding", "Holds of this process that are not settled yet."
         )
@@ -129,6 +137,9 @@ class Instruments:
         )
         self.policy_refused = self._counter(
             "policy_refused", "Changed policies that could not be used."
+        )
+        self.envoy_outdated = self._gauge(
+            "envoy_outdated", "Parts of the policy that Envoy was not rendered from."
         )
         self.quota_matched = self._counter(
             "quota_matched", "Exchanges that a quota applied to.", "quota"

@@ -13,7 +13,6 @@ Every field is described in docs/observability.md: change both together.
 from __future__ import annotations
 
 import enum
-import hashlib
 import json
 import sys
 import time
@@ -22,6 +21,8 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 from tokenweir.core.hold import Settlement, Subject
+from tokenweir.core.partition import user_code
+from tokenweir.core.plausible import IMPLAUSIBLE_REPORT
 from tokenweir.core.reason import Reason, reason_of
 from tokenweir.core.rejection import (
     QuotaExhausted,
@@ -33,7 +34,8 @@ from tokenweir.core.usage import TokenUsage
 from tokenweir.telemetry.decision import decision_of
 from tokenweir.telemetry.hooks import ExchangeDetails
 from tokenweir.telemetry.lines import LineWriter
-from tokenweir.telemetry.places import error_facts
+from tokenweir.telemetry.places import error_facts, type_name
+from tokenweir.telemetry.throttle import Throttle
 
 MAX_TEXT = 256  # of a value that a client chose, such as a model's name
 MAX_LISTED = 20
@@ -52,7 +54,7 @@ class Level(enum.StrEnum):
 class UserIds(enum.StrEnum):
     """What becomes of end users' ids, which may be personal data."""
 
-    HASHED = "hashed"  # twelve hex digits, different for each tenant
+    HASHED = "hashed"  # see `tokenweir.core.partition.user_code`
     PLAIN = "plain"
     OMITTED = "omitted"
 
@@ -85,10 +87,12 @@ class JsonLog:
     ) -> None:
         self._user_ids = user_ids
         self._clock = clock
+        self._throttle = Throttle(clock)
         self._lines = LineWriter(stream or sys.stdout, self._gap, on_dropped)
         self._ledger_failures = 0
         self._ledger_line_due = 0.0
         self._spooled = 0
+        self._eviction = ""
 
     def close(self, timeout_s: float = 2.0) -> bool:
         """Write what waits; tell if that was possible in *timeout_s*."""
@@ -112,14 +116,20 @@ class JsonLog:
         level = Level.INFO
         if details.rejection is not None:
             fields |= _refusal(details.rejection)
-            level = LEVEL_OF_REASON.get(reason_of(details.rejection), Level.INFO)
+            reason = reason_of(details.rejection)
+            level = LEVEL_OF_REASON.get(reason, Level.INFO)
+            if reason is Reason.UNKNOWN_KEY:
+                # Anybody can cause as many of these as they like.
+                fields["left_out"] = self._throttle.admit(reason)
         if details.settlement is not None:
             fields |= _settlement(details.settlement)
+            if IMPLAUSIBLE_REPORT in details.settlement.flags:
+                level = Level.WARNING
         fields["governor_ms"] = round(details.governor_ms, 3)
         fields["ledger_ms"] = round(details.ledger_ms, 3)
         if details.shadowed:
             fields["shadowed"] = _quotas(details.shadowed)
-        self.event("exchange", level, **fields)
+        self._bounded_event("exchange", level, fields)
 
     def _subject(self, subject: Subject) -> Mapping[str, object]:
         fields = {
@@ -139,13 +149,14 @@ class JsonLog:
             return ""
         if self._user_ids is UserIds.PLAIN:
             return subject.user
-        # With the tenant, so that one person's traces can't be joined across tenants.
-        text = f"{subject.tenant}\0{subject.user}"
-        return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
+        # The same as in usage records and in the ledger's keys.
+        return user_code(subject.tenant, subject.user)
 
     # === Events ================================================================
 
-    def ledger_call(self, verb: str, seconds: float, *, failed: bool) -> None:
+    def ledger_call(
+        self, verb: str, seconds: float, *, failed: bool, reason: str = ""
+    ) -> None:
         """Tell of failed calls, one line for all of them in ten seconds."""
         if not failed:
             return
@@ -158,10 +169,18 @@ class JsonLog:
             "ledger_failed",
             Level.WARNING,
             verb=verb,
+            reason=reason,
             seconds=round(seconds, 3),
             failures=self._ledger_failures,
         )
         self._ledger_failures = 0
+
+    def ledger_evicts(self, policy: str) -> None:
+        """Tell once what a server does with holds and levels when memory is full."""
+        if policy != self._eviction:
+            self._eviction = policy
+            level = Level.WARNING if policy else Level.INFO
+            self.event("ledger_evicts", level, policy=policy or "noeviction")
 
     def holds_reaped(self, count: int) -> None:
         """Tell of holds that nobody had settled."""
@@ -185,9 +204,30 @@ class JsonLog:
         listed = [_bounded(problem) for problem in problems[:MAX_LISTED]]
         self.event("policy_refused", Level.ERROR, problems=listed, count=len(problems))
 
+    def envoy_rendering(self, stale: tuple[str, ...]) -> None:
+        """Tell what of the policy is not in force until Envoy is rendered anew."""
+        if not stale:
+            self.event("envoy_current")
+            return
+        listed = [_bounded(path) for path in stale[:MAX_LISTED]]
+        self.event("envoy_outdated", Level.WARNING, stale=listed, count=len(stale))
+
     def fault(self, where: str, error: BaseException) -> None:
         """Tell what broke and where; not what it said."""
-        self.event("fault", Level.ERROR, where=where, **error_facts(error))
+        left_out = self._throttle.admit(f"{where} {type_name(error)}")
+        fields = {"where": where, "left_out": left_out, **error_facts(error)}
+        self._bounded_event("fault", Level.ERROR, fields)
+
+    def _bounded_event(
+        self, name: str, level: Level, fields: Mapping[str, object]
+    ) -> None:
+        """Write a line unless it is left out; it tells of those before it, if any."""
+        told = dict(fields)
+        left_out = told.pop("left_out", 0)
+        if left_out:
+            told["left_out"] = left_out
+        if left_out is not None:
+            self.event(name, level, **told)
 
     # === the rest ==============================================================
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry
 
 from tokenweir.core.hold import Settlement, Subject
+from tokenweir.core.plausible import IMPLAUSIBLE_REPORT
 from tokenweir.core.policy import Policy
 from tokenweir.core.reason import Reason, reason_of
 from tokenweir.core.rejection import QuotaExhausted, Rejection, Unsatisfiable
@@ -104,6 +105,8 @@ class Metrics:
             )
         provider = self._labels.provider(subject.provider)
         self._instruments.attempts.labels(provider).inc(settlement.requests)
+        if IMPLAUSIBLE_REPORT in settlement.flags:
+            self._instruments.implausible_reports.labels(provider, model).inc()
         tenant = self._labels.tenant(subject.tenant)
         for name, tokens in settlement.usage.by_class().items():
             self._instruments.tokens.labels(
@@ -112,12 +115,23 @@ class Metrics:
 
     # === Events ================================================================
 
-    def ledger_call(self, verb: str, seconds: float, *, failed: bool) -> None:
+    def ledger_call(
+        self,
+        verb: str,
+        seconds: float,
+        *,
+        failed: bool,
+        reason: str = "",  # noqa: ARG002, the log has it
+    ) -> None:
         """Time a ledger call; a failed one counts as such and is timed too."""
         self._instruments.ledger_call.labels(verb).observe(seconds)
         failures = self._instruments.ledger_failures.labels(verb)
         if failed:
             failures.inc()
+
+    def ledger_evicts(self, policy: str) -> None:
+        """Tell if the ledger's server would drop keys."""
+        self._instruments.ledger_evicts.set(bool(policy))
 
     def holds_reaped(self, count: int) -> None:
         """Count holds that nobody had settled."""
@@ -135,6 +149,10 @@ class Metrics:
     def policy_refused(self, problems: tuple[str, ...]) -> None:  # noqa: ARG002
         """Count a changed policy that can't be used; the log has its problems."""
         self._instruments.policy_refused.inc()
+
+    def envoy_rendering(self, stale: tuple[str, ...]) -> None:
+        """Tell how much of the policy Envoy has to be rendered anew for."""
+        self._instruments.envoy_outdated.set(len(stale))
 
     def fault(self, where: str, error: BaseException) -> None:  # noqa: ARG002
         """Count what broke; the log has its type and place."""

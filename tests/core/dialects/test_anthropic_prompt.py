@@ -142,6 +142,53 @@ def test_schemas(members: dict[str, Any], texts: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("members", "texts"),
+    [
+        ({}, ()),
+        ({"thinking": {"type": "enabled", "budget_tokens": 5}, "metadata": {"user_id": "a"}}, ()),
+        ({"stop_sequences": ["a"], "service_tier": "auto", "temperature": 1}, ()),
+        ({"mcp_servers": [{"type": "url", "name": "a", "authorization_token": "t"}]}, ("mcp_servers", "name", "a")),
+        ({"context_management": {"edits": [{"instructions": "a"}]}}, ("context_management", "edits", "instructions", "a")),
+        ({"container": {"id": "c", "skills": [{"skill_id": "a"}]}}, ("container", "skills", "skill_id", "a")),
+        ({"tools": [{"name": "f", "input_examples": [{"x": "a"}]}]}, ("input_examples", "x", "a")),
+        ({"tools": [{"type": "web_search_20250305", "name": "w", "allowed_domains": ["a"]}]}, ("allowed_domains", "a")),
+        ({"output_config": {"effort": "low", "format": {"type": "json_schema", "schema": {}}}}, ()),
+        ({"output_config": {"notes": "a"}}, ("a",)),
+        ({"output_format": {"type": "json_schema", "name": "a"}}, ("a",)),
+    ],
+)  # fmt: skip
+def test_rest(members: dict[str, Any], texts: tuple[str, ...]) -> None:
+    """What nobody here knows is not free, wherever it stands; settings are (T29)."""
+    messages = read_prompt({"messages": []} | members).messages
+
+    assert all(message.role == "" for message in messages)
+    assert tuple(text for message in messages for text in message.texts) == texts
+
+
+def test_rest_of_a_message() -> None:
+    """The same goes for members of messages."""
+    turn = {"role": "user", "id": "m", "content": "a", "notes": "b"}
+
+    assert read_prompt({"messages": [turn]}).messages == (Message("user", ("a", "b")),)
+
+
+def test_media_in_the_rest() -> None:
+    """Base64 is no text there either."""
+    url = f"data:image/png;base64,{ABC}"
+    (message,) = read_prompt({"messages": [], "pictures": [url]}).messages
+
+    assert message.media == (Media(MediaKind.FILE, b"abc", 3),)
+
+
+def test_citations_are_free() -> None:
+    """What is cited is sent back with the text, and Anthropic charges nothing for it."""
+    citation = {"type": "char_location", "cited_text": "b" * 500, "document_title": "c"}
+    block = {"type": "text", "text": "a", "citations": [citation]}
+
+    assert message_of([block]).texts == ("a",)
+
+
+@pytest.mark.parametrize(
     ("content", "param"),
     [
         (5, ""),

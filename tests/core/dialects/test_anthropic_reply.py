@@ -46,6 +46,28 @@ def whole(**message: Any) -> ResponseFacts:
     return facts
 
 
+@pytest.mark.parametrize(
+    ("event", "hidden"),
+    [
+        (("content_block_start", {}), False),
+        (("content_block_start", {"content_block": {"type": "text"}}), False),
+        (("content_block_start", {"content_block": {"type": "thinking"}}), False),
+        (
+            ("content_block_start", {"content_block": {"type": "redacted_thinking"}}),
+            True,
+        ),
+        (("content_block_start", {"content_block": {"type": ["odd"]}}), True),
+        (text({"type": "signature_delta", "signature": ""}), False),
+        (text({"type": "signature_delta", "signature": "x"}), True),
+        (text({"type": "text_delta", "text": "x"}), False),
+    ],
+)
+def test_hidden(event: tuple[str, dict[str, Any]], hidden: bool) -> None:
+    """What was generated and is no text is known of."""
+    assert streamed(START, event).hidden is hidden
+    assert streamed(START, event, ("content_block_start", {})).hidden is hidden
+
+
 def test_stream() -> None:
     """A stream has model, text, usage and an end."""
     facts = streamed(

@@ -179,6 +179,29 @@ def test_no_figures(value: object) -> None:
     assert not facts.usage_final
 
 
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {"input_tokens": 10**14},
+        {"output_tokens": 10**9 + 1},
+        {"cache_read_input_tokens": 10**14},
+        {"cache_creation_input_tokens": 10**14},
+        {"cache_creation": {"ephemeral_1h_input_tokens": 10**14}},
+    ],
+)
+def test_absurd(figures: dict[str, Any]) -> None:
+    """A report with a figure that no count can be is left out whole, and told."""
+    usual = {"input_tokens": 9, "output_tokens": 7}
+    facts = facts_of(usual | figures)
+    assert facts.usage is None
+    assert facts.absurd
+
+    begun = facts_of({"output_tokens": 7}, start=usual | figures)
+    assert begun.usage == TokenUsage(output_tokens=7)
+    assert not begun.usage_final
+    assert begun.absurd
+
+
 @given(
     st.lists(
         st.dictionaries(

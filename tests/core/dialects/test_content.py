@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 
+import pytest
+
 from tokenweir.core.dialects.base import Media, MediaKind, Message
 from tokenweir.core.dialects.content import Content, json_of
 
@@ -63,6 +65,41 @@ def test_unknown_part_with_text_as_data() -> None:
 
     assert content.texts == ["a page of the web"]
     assert content.media == [Media(MediaKind.FILE, b"ABC" * 1_000, 3_000)]
+
+
+@pytest.mark.parametrize(
+    ("names", "texts"),
+    [(False, ["x" * 65, "a"]), (True, ["content", "x" * 65, "text", "a"])],
+)
+def test_names_of_members(names: bool, texts: list[str]) -> None:
+    """Names are text where they are asked for, and where they are too long for one."""
+    content = Content()
+    content.add_unknown(
+        {"content": {"type": "t", "x" * 65: 1, "text": "a"}}, names=names
+    )
+
+    assert sorted(content.texts) == sorted(texts)
+
+
+def test_rest() -> None:
+    """What is beside the known members counts, with names where it has a structure."""
+    content = Content()
+    content.add_rest({"a": "known"}, {"a", "b"})
+    assert content.texts == []
+
+    rest = {"a": "known", "c": "text", "n": 5, "schema": {"gauge": {"type": "string"}}}
+    content.add_rest(rest, {"a", "b"})
+    assert content.texts == ["text", "schema", "gauge"]
+
+
+def test_secrets_are_no_text() -> None:
+    """The token of a remote tool server is nothing that a model reads."""
+    content = Content()
+    content.add_rest(
+        {"mcp_servers": [{"name": "x", "authorization_token": "s"}]}, set()
+    )
+
+    assert content.texts == ["mcp_servers", "name", "x"]
 
 
 def test_unknown_part_that_is_deep() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,9 +14,11 @@ from tokenweir.core.dialects.facts import (
     MAX_RETAINED_BYTES,
     add_texts,
     figure,
+    is_absurd,
     name_error,
     name_model,
 )
+from tokenweir.core.dialects.fields import MAX_TOKENS
 
 
 def test_texts() -> None:
@@ -117,3 +120,21 @@ def test_error(names: tuple[object, ...], error: str) -> None:
     name_error(facts, *names)
 
     assert facts.error == error
+
+
+@pytest.mark.parametrize(
+    ("report", "absurd"),
+    [
+        ({}, False),
+        ({"input_tokens": MAX_TOKENS}, False),
+        ({"input_tokens": MAX_TOKENS + 1}, True),
+        ({"details": {"cached_tokens": MAX_TOKENS + 1}}, True),
+        ({"details": {"cached_tokens": MAX_TOKENS}}, False),
+        ({"cost_in_ticks": MAX_TOKENS + 1, "details": {"total_ns": 10**18}}, False),
+        ({"input_tokens": -(10**18), "output_tokens": 1e300}, False),
+        ({"input_tokens": str(10**18)}, False),
+    ],
+)
+def test_absurd(report: dict[str, Any], absurd: bool) -> None:
+    """Absurd is a whole number of tokens, in a report or its details, that none is."""
+    assert is_absurd(report) is absurd

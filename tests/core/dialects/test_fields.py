@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ from tokenweir.core.dialects import fields
 from tokenweir.core.errors import MalformedRequestError
 
 CANARY = "CANARY"
+# Where a dialect reads a member: by a function of `fields`, or at once.
+_READ = re.compile(r'(?:fields\.\w+\(\w+, |\.get\(|\w\[)"(\w+)"')
 
 
 def complaint(read: Callable[[], object]) -> MalformedRequestError:
@@ -167,3 +171,82 @@ def test_messages() -> None:
 def test_no_messages(body: dict[str, Any], param: str) -> None:
     """A request without messages, or with one that has no role, is none."""
     assert complaint(lambda: fields.messages(body)).param == param
+
+
+@pytest.mark.parametrize("name", ["Model", "MODEL", "mOdEl"])
+def test_names_in_other_cases(name: str) -> None:
+    """A name that a lax reader takes for one that is read is refused, and named."""
+    error = complaint(lambda: fields.check_names({"x": CANARY, name: CANARY}, "y[0]"))
+
+    assert error.param == "y[0].model"
+    assert error.message == "`y[0].model` must be written so, in lower case."
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("me\u017fsages", "messages"),  # the long s
+        ("MAX_TO\u212aENS", "max_tokens"),  # the Kelvin sign
+        ("Max_Completion_Tokens", "max_completion_tokens"),
+        ("N", "n"),
+        ("Stream_Options", "stream_options"),
+    ],
+)
+def test_names_that_fold_to_others(name: str, meant: str) -> None:
+    """What Unicode folds is the same name to some readers, too."""
+    assert complaint(lambda: fields.check_names({name: 1})).param == meant
+
+
+@pytest.mark.parametrize(
+    "holder",
+    [
+        {},
+        {"model": 1, "messages": 2, "n": 3},
+        {"temperature": 1, "Temperature": 2, "X": 3, "model_": 4, " model": 5},
+        {"M" * 100: 1, "MODEL" * 20: 1},
+    ],
+)
+def test_names_that_are_like_no_other(holder: dict[str, Any]) -> None:
+    """What nobody here reads may be called whatever."""
+    fields.check_names(holder)
+
+
+@pytest.mark.parametrize(
+    ("read", "holder", "param"),
+    [
+        (fields.mapping, {"x": {"Include_Usage": 1}}, "y.x.include_usage"),
+        (fields.mapping, {"metadata": {"User_Id": 1}}, "y.metadata.user_id"),
+        (fields.objects, {"x": [{}, {"Role": 1}]}, "y.x[1].role"),
+        (fields.text_or_array, {"x": ["a", {"type": 1, "Type": 1}]}, "y.x[1].type"),
+    ],
+)
+def test_names_within(
+    read: Callable[[dict[str, Any], str, str], object],
+    holder: dict[str, Any],
+    param: str,
+) -> None:
+    """Wherever an object is looked into, its names are."""
+    [name] = holder
+
+    assert complaint(lambda: read(holder, name, "y")).param == param
+
+
+@pytest.mark.parametrize("name", ["parameters", "input_schema", "metadata"])
+def test_names_of_the_clients_own(name: str) -> None:
+    """Schemas and notes may have names like ours."""
+    value = {"Model": 1, "NAME": 2}
+
+    assert fields.mapping({name: value}, name) == value
+
+
+def test_every_name_that_is_read_is_known() -> None:
+    """No module of a dialect reads a member whose other cases would pass."""
+    folder = Path(fields.__file__).parent
+    modules = [*folder.glob("*_prompt.py"), folder / "openai_chat.py"]
+    sources = [
+        module.read_text() for module in (*modules, folder / "anthropic_messages.py")
+    ]
+    read = {name for source in sources for name in _READ.findall(source)}
+
+    assert len(read) > 20
+    assert read <= fields.KNOWN_NAMES

@@ -165,6 +165,63 @@ def test_tool_choice(choice: dict[str, Any], expected: str | None) -> None:
     assert read_prompt({"messages": []} | choice).tool_choice == expected
 
 
+def rest_of(**members: Any) -> tuple[str, ...]:
+    """Return what is read of *members* beside the messages, tools and schemas."""
+    messages = read_prompt({"messages": []} | members).messages
+    assert all(message.role == "" for message in messages)
+    return tuple(text for message in messages for text in message.texts)
+
+
+@pytest.mark.parametrize(
+    ("members", "texts"),
+    [
+        ({}, ()),
+        ({"prediction": None}, ()),
+        ({"prediction": {"type": "content", "content": "a"}}, ("prediction", "content", "a")),
+        (
+            {"prediction": {"type": "content", "content": [{"type": "text", "text": "a"}]}},
+            ("prediction", "content", "text", "a"),
+        ),
+        ({"documents": ["a"]}, ("documents", "a")),
+        ({"chat_template": "a"}, ("a",)),
+        ({"guided_json": {"properties": {"gauge": {}}}}, ("guided_json", "properties", "gauge")),
+        ({"web_search_options": {"user_location": {"city": "a"}}}, ("web_search_options", "user_location", "city", "a")),
+        ({"temperature": 1, "stop": ["a"], "user": "a", "metadata": {"a": "b"}, "seed": 5}, ()),
+        ({"tool_choice": "auto", "function_call": None}, ()),
+        ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, ()),
+        ({"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "a"}}}, ("allowed_tools", "mode", "a")),
+        ({"tools": [{"type": "function", "function": {"name": "f", "strict": True}}]}, ()),
+        ({"tools": [{"type": "function", "function": {"name": "f", "examples": "a"}}]}, ("a",)),
+        ({"tools": [{"type": "function", "function": {"name": "f"}, "notes": "a"}]}, ("a",)),
+        ({"tools": [{"type": "mcp", "server_description": "a"}]}, ("a",)),
+        ({"functions": [{"name": "f", "notes": "a"}]}, ("a",)),
+    ],
+)  # fmt: skip
+def test_rest(members: dict[str, Any], texts: tuple[str, ...]) -> None:
+    """What nobody here knows is not free, wherever it stands; settings are (T29)."""
+    assert rest_of(**members) == texts
+
+
+def test_media_in_the_rest() -> None:
+    """Base64 is no text there either."""
+    (message,) = read_prompt({"messages": [], "pictures": [DATA_URL]}).messages
+
+    assert message.media == (Media(MediaKind.FILE, b"abc", 3),)
+
+
+@pytest.mark.parametrize(
+    ("members", "texts"),
+    [
+        ({"reasoning_details": [{"type": "reasoning.text", "text": "a"}]}, ("reasoning_details", "text", "a")),
+        ({"tool_calls": [{"id": "c", "type": "mcp", "mcp": {"input": "a"}}]}, ("mcp", "input", "a")),
+        ({"tool_call_id": "c", "audio": {"id": "a"}, "refusal": None}, ()),
+    ],
+)  # fmt: skip
+def test_rest_of_a_message(members: dict[str, Any], texts: tuple[str, ...]) -> None:
+    """The same goes for members of messages and of calls."""
+    assert message_of(**members).texts == texts
+
+
 @pytest.mark.parametrize(
     ("response_format", "texts"),
     [
@@ -175,6 +232,8 @@ def test_tool_choice(choice: dict[str, Any], expected: str | None) -> None:
             {"type": "json_schema", "json_schema": {"name": "x", "schema": {"a": 1}}},
             ('{"name":"x","schema":{"a":1}}',),
         ),
+        ({"type": "json_object", "schema": {"a": 1}}, ('{"a":1}',)),
+        ({"type": "grammar", "grammar": "a: b"}, ('"a: b"',)),
     ],
 )
 def test_response_schema(response_format: object, texts: tuple[str, ...]) -> None:

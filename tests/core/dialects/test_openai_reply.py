@@ -51,6 +51,16 @@ def test_usage_whatever_the_choices(last: dict[str, Any]) -> None:
     assert facts.usage_final
 
 
+@pytest.mark.parametrize(
+    ("audio", "hidden"),
+    [(None, False), ({}, False), ({"data": ""}, False), ({"data": "UklG"}, True)],
+)
+def test_hidden(audio: object, hidden: bool) -> None:
+    """Audio was generated, and is no text."""
+    assert facts_of(delta({"audio": audio})).hidden is hidden
+    assert facts_of(delta({"audio": audio}), delta({})).hidden is hidden
+
+
 @pytest.mark.parametrize("usage", [None, {}, [], "no"])
 def test_null_is_unknown(usage: object) -> None:
     """null on every event is no usage: what passed must be counted (T12)."""

@@ -96,9 +96,7 @@ def test_zero_is_zero() -> None:
     assert facts.usage_final
 
 
-@pytest.mark.parametrize(
-    "value", ["12", True, -3, 1e400, math.nan, None, [1], 1.5, 10**12]
-)
+@pytest.mark.parametrize("value", ["12", True, -3, 1e400, math.nan, None, [1], 1.5])
 def test_no_figures(value: object) -> None:
     """What is no number of tokens is unknown; the other side may be known (S07)."""
     assert facts_of(report(value, value, value)).usage is None
@@ -110,6 +108,44 @@ def test_no_figures(value: object) -> None:
     ended = facts_of(report(value, 7, value))
     assert ended.usage == TokenUsage(output_tokens=7)
     assert not ended.usage_final
+
+
+@pytest.mark.parametrize(
+    "absurd",
+    [
+        report(10**12, 7),
+        report(11, 10**12),
+        report(11, 7, 10**12),
+        report(11, 7, prompt_tokens_details={"cached_tokens": 10**14}),
+        report(11, 7, completion_tokens_details={"reasoning_tokens": 10**14}),
+    ],
+)
+def test_absurd(absurd: dict[str, Any]) -> None:
+    """A report with a figure that no count can be is left out whole, and told."""
+    facts = facts_of(absurd)
+    assert facts.usage is None
+    assert facts.absurd
+
+    later = facts_of(report(9, 5), absurd)
+    assert later.usage == TokenUsage(9, output_tokens=5)
+    assert later.usage_final
+    assert later.absurd
+
+
+def test_large_but_no_tokens() -> None:
+    """Prices and times stand beside the tokens, in units of their own."""
+    facts = facts_of(report(11, 7, cost_in_usd_ticks=10**12, total_time=10**12))
+
+    assert facts.usage == TokenUsage(11, output_tokens=7)
+    assert not facts.absurd
+
+
+def test_rejected_predictions_are_output() -> None:
+    """Rejected tokens of a prediction are within the output already, as OpenAI bills."""
+    details = {"accepted_prediction_tokens": 20, "rejected_prediction_tokens": 10}
+    facts = facts_of(report(11, 37, 48, completion_tokens_details=details))
+
+    assert facts.usage == TokenUsage(11, output_tokens=37)
 
 
 def test_final_once_both_sides_are_known() -> None:

@@ -41,4 +41,7 @@ _BY_PATH: dict[str, Dialect] = {
     "/v1/chat/completions": _CHAT,
     "/v1/messages": _MESSAGES,
 }
+METERED_PATHS = tuple(_BY_PATH)
+"""Paths whose bodies are read."""
+
 _BY_ROUTE = {dialect.route: dialect for dialect in _BY_PATH.values()}

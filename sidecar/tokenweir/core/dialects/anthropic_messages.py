@@ -38,6 +38,7 @@ class AnthropicMessages:
     def parse_request(self, body: bytes) -> ModelRequest:
         """Read a body. Raises: MalformedRequestError."""
         members = parse_object(body)
+        fields.check_names(members)
         metadata = fields.mapping(members, "metadata")
         return ModelRequest(
             model=fields.model_name(members),

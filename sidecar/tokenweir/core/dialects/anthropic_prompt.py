@@ -3,6 +3,9 @@ What an Anthropic request makes the model read.
 
 Every part that bears text counts: the system prompt, earlier tool calls and their
 results, thinking, tool definitions, schemas of the answer.
+
+A member that nobody here knows counts as well: what is new must not be free. Citations
+that are sent back are: Anthropic charges nothing for what is cited.
 """
 
 from __future__ import annotations
@@ -13,6 +16,23 @@ from tokenweir.core.dialects import fields
 from tokenweir.core.dialects.base import MediaKind, Message, Prompt, Tool
 from tokenweir.core.dialects.content import Content, json_of
 from tokenweir.core.dialects.fields import Members
+
+# Members that are read here, or that the model does not read.
+_OF_BODY = frozenset(
+    {
+        *("messages", "model", "system", "tools", "tool_choice"),
+        *("output_config", "output_format"),
+        *("cache_control", "inference_geo", "max_tokens", "metadata", "service_tier"),
+        *("speed", "stop_sequences", "stream", "temperature", "thinking"),
+        *("top_k", "top_p"),
+    }
+)
+_OF_MESSAGE = frozenset({"role", "content", "id"})
+_OF_CONFIG = frozenset({"effort", "format", "task_budget"})
+_OF_FORMAT = frozenset({"type", "schema"})
+_OF_TOOL = frozenset(
+    {"type", "name", "description", "input_schema", "strict", "cache_control"}
+)
 
 
 def read_prompt(body: Members) -> Prompt:
@@ -26,6 +46,7 @@ def read_prompt(body: Members) -> Prompt:
         messages=(
             *_system(body),
             *(_message(item, path) for path, item in fields.messages(body)),
+            *_rest(body),
         ),
         tools=tuple(_tool(item, path) for path, item in fields.objects(body, "tools")),
         tool_choice=_tool_choice(body.get("tool_choice")),
@@ -40,9 +61,23 @@ def _system(body: Members) -> Iterator[Message]:
         yield content.message("system")
 
 
+def _rest(body: Members) -> Iterator[Message]:
+    """Yield what is left: a text without a role, that has no frame."""
+    rest = Content()
+    rest.add_rest(body, _OF_BODY)
+    rest.add_rest(fields.mapping(body, "output_config"), _OF_CONFIG)
+    for wanted in _formats(body):
+        rest.add_rest(wanted, _OF_FORMAT)
+    for _, tool in fields.objects(body, "tools"):
+        rest.add_rest(tool, _OF_TOOL)
+    if rest.texts or rest.media:
+        yield rest.message("")
+
+
 def _message(item: Members, path: str) -> Message:
     content = Content()
     _add_blocks(content, item, "content", path)
+    content.add_rest(item, _OF_MESSAGE)
     return content.message(item["role"])
 
 
@@ -108,8 +143,14 @@ def _tool_choice(choice: object) -> str | None:
 
 
 def _schemas(body: Members) -> Iterator[str]:
-    """Yield the schema of the answer, from its older or its newer place."""
+    for wanted in _formats(body):
+        if wanted.get("schema") is not None:
+            yield json_of(wanted["schema"])
+
+
+def _formats(body: Members) -> Iterator[Members]:
+    """Yield the form of the answer, from its older or its newer place."""
     config = fields.mapping(body, "output_config")
     for wanted in (body.get("output_format"), config.get("format")):
-        if isinstance(wanted, dict) and wanted.get("schema") is not None:
-            yield json_of(wanted["schema"])
+        if isinstance(wanted, dict):
+            yield wanted

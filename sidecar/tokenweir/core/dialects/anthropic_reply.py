@@ -13,6 +13,9 @@ from tokenweir.core.json_text import write_value
 # Blocks whose name and input the model wrote. The results of server tools are
 # beside them, and are input.
 _TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+# Blocks that begin before anything of them was generated. Others are whole from the
+# start: encrypted thinking, the results of server tools.
+_EMPTY_AT_FIRST = ("text", "thinking", None)
 
 
 def read_message(message: dict[str, Any], facts: ResponseFacts) -> None:
@@ -35,9 +38,13 @@ def read_stream_event(kind: str, data: dict[str, Any], facts: ResponseFacts) -> 
             name_model(facts, message.get("model"))
             read_usage(message.get("usage"), facts, begun_only=True)
         case "content_block_start":
-            add_texts(facts, _block_texts(data.get("content_block")))
+            block = _object(data.get("content_block"))
+            add_texts(facts, _block_texts(block))
+            facts.hidden |= block.get("type") not in _EMPTY_AT_FIRST
         case "content_block_delta":
-            add_texts(facts, _delta_texts(_object(data.get("delta"))))
+            delta = _object(data.get("delta"))
+            add_texts(facts, _delta_texts(delta))
+            facts.hidden |= bool(delta.get("signature"))
         case "message_delta":
             _read_stop(_object(data.get("delta")), facts)
             read_usage(data.get("usage"), facts, begun_only=False)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from tokenweir.core.dialects.base import ResponseFacts
-from tokenweir.core.dialects.facts import figure
+from tokenweir.core.dialects.facts import figure, is_absurd
 from tokenweir.core.usage import TokenUsage
 
 _INPUTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -27,6 +27,9 @@ def read_usage(report: object, facts: ResponseFacts, *, begun_only: bool) -> Non
     *begun_only*: it stands at the beginning of a stream, so its output is not all.
     """
     if not isinstance(report, dict):
+        return
+    if is_absurd(report):
+        facts.absurd = True
         return
     figures = [figure(report.get(name)) for name in (*_INPUTS, "output_tokens")]
     known = facts.usage

@@ -150,9 +150,12 @@ class ResponseFacts:
             refusals, tool calls' names and arguments.
         text_bytes: Length of *texts* in UTF-8 so far, dropped pieces included.
         deltas: Events that carried generated text.
+        hidden: Something was generated, or a tool of the provider's used, that is no
+            text to be counted, such as encrypted thinking.
         finished: The provider said that the answer is complete.
         unreadable: The body could not be read (encoding, size, syntax): its
             figures can't be trusted to be complete.
+        absurd: A report was left out: it had figures that no count of tokens can be.
     """
 
     usage: TokenUsage | None = None
@@ -162,8 +165,10 @@ class ResponseFacts:
     texts: list[str] = field(default_factory=list)
     text_bytes: int = 0
     deltas: int = 0
+    hidden: bool = False
     finished: bool = False
     unreadable: bool = False
+    absurd: bool = False
 
 
 @dataclass(frozen=True, slots=True)

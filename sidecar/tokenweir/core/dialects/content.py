@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
 
 from tokenweir.core.dialects.base import Media, MediaKind, Message
+from tokenweir.core.dialects.fields import Members
 from tokenweir.core.dialects.media import (
     is_data_url,
     media_from_base64,
@@ -17,8 +19,18 @@ from tokenweir.core.dialects.media import (
 # Members of parts that nobody here knows which the model does not read, or not
 # by these characters.
 _NO_TEXT = frozenset(
-    {"type", "id", "tool_use_id", "file_id", "cache_control", "signature"}
+    {
+        "type",
+        "id",
+        "tool_use_id",
+        "file_id",
+        "cache_control",
+        "signature",
+        "authorization_token",
+    }
 )
+# A longer name of a member is no word of an API: it may be a prompt as well.
+_MAX_NAME_CHARS = 64
 # Members that hold base64, if it looks like that: with some they hold text.
 _ENCODED = frozenset({"data", "file_data", "encrypted_content", "encrypted_index"})
 _BASE64 = re.compile(r"[A-Za-z0-9+/_=\r\n-]*")
@@ -62,21 +74,37 @@ class Content:
         else:
             self.media.append(media_from_base64(data, kind))
 
-    def add_unknown(self, part: object) -> None:
+    def add_unknown(self, part: object, *, names: bool = False) -> None:
         """
         Add all strings of a *part* that nobody here knows: it must not be free.
 
-        Data URLs and what is encoded become media.
+        Data URLs and what is encoded become media. With *names* those of members are
+        read as well, as in a schema; long ones are in any case.
         """
+        most_chars = 0 if names else _MAX_NAME_CHARS
         waiting: list[tuple[str, Any]] = [("", part)]
         while waiting:
             name, value = waiting.pop()
             if isinstance(value, dict):
+                self.texts += (
+                    known
+                    for known in value
+                    if len(known) > most_chars and known not in _NO_TEXT
+                )
                 waiting.extend(reversed(value.items()))
             elif isinstance(value, list):
                 waiting.extend((name, item) for item in reversed(value))
             elif isinstance(value, str) and name not in _NO_TEXT:
                 self._add_string(name, value)
+
+    def add_rest(self, holder: Members, known: AbstractSet[str]) -> None:
+        """Add what *holder* has beside its *known* members: it must not be free."""
+        if holder.keys() <= known:
+            return
+        for name, value in holder.items():
+            if name not in known:
+                structured = isinstance(value, dict | list)
+                self.add_unknown({name: value}, names=structured)
 
     def message(self, role: str, name: str | None = None) -> Message:
         """Return it all as a message of *role*."""

@@ -8,7 +8,7 @@ or logs it. Nothing here raises.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tokenweir.core.dialects.base import ResponseFacts
 from tokenweir.core.dialects.fields import MAX_MODEL_CHARS, MAX_TOKENS
@@ -69,6 +69,17 @@ def figure(value: object) -> int | None:
     if type(value) is int and 0 <= value <= MAX_TOKENS:
         return value
     return None
+
+
+def is_absurd(report: Mapping[str, object]) -> bool:
+    """Tell if *report* or its details count more tokens than any answer can use."""
+    details = (value for value in report.values() if isinstance(value, dict))
+    return any(
+        type(value) is int and value > MAX_TOKENS
+        for figures in (report, *details)
+        for name, value in figures.items()
+        if name.endswith("_tokens")  # beside them may be prices and times
+    )
 
 
 def _add_text(facts: ResponseFacts, text: str) -> None:

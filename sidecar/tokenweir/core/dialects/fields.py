@@ -5,10 +5,15 @@ Each function takes the object that holds the member, its name, and where the
 object is in the body (``""`` for the body itself); the client is told the path if
 the type is wrong. null is read as absent, as providers do. No message quotes a
 value. All of them raise `MalformedRequestError`.
+
+Some servers (those in Go above all) take `Model` for `model`, and the last of both
+wins. So a name that differs from one that is read here in its case only is refused,
+wherever it could be read: who is metered by one must not be served by the other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from tokenweir.core.errors import MalformedRequestError
@@ -23,6 +28,47 @@ MAX_USER_CHARS = 1_024
 MAX_TOKENS = 10**9
 
 Members = dict[str, Any]
+
+# All members that are read, at whatever place.
+KNOWN_NAMES = frozenset(
+    {
+        *("model", "messages", "system", "n", "max_tokens", "max_completion_tokens"),
+        *("stream", "stream_options", "include_usage"),
+        *("user", "safety_identifier", "metadata", "user_id"),
+        *("tools", "functions", "tool_choice", "function_call", "tool_calls"),
+        *("response_format", "json_schema", "output_config", "output_format"),
+        *("format", "schema"),
+        *("role", "content", "name", "refusal", "reasoning", "reasoning_content"),
+        *("function", "custom", "arguments", "input"),
+        *("description", "parameters", "input_schema"),
+        *("type", "text", "thinking", "title", "context", "source", "data"),
+        *("image_url", "audio_url", "video_url", "url", "detail"),
+        *("input_audio", "file", "file_data"),
+    }
+)
+# Objects whose names are the client's own, and what is read of them all the same.
+_FREE_NAMES = {
+    "parameters": frozenset[str](),
+    "input_schema": frozenset[str](),
+    "metadata": frozenset({"user_id"}),
+}
+# Longer ones are like none of them.
+_MAX_NAME_CHARS = 32
+
+
+def check_names(
+    holder: Members, path: str = "", known: AbstractSet[str] = KNOWN_NAMES
+) -> None:
+    """Refuse a name that differs from one of *known* in its case only."""
+    if holder.keys() <= known:
+        return
+    for name in holder:
+        if name in known or len(name) > _MAX_NAME_CHARS:
+            continue
+        # The long s and the Kelvin sign are such differences, too, for Go.
+        meant = name.casefold()
+        if meant in known:
+            raise _wrong(_param(meant, path), "must be written so, in lower case")
 
 
 def model_name(body: Members) -> str:
@@ -80,6 +126,8 @@ def mapping(holder: Members, name: str, path: str = "") -> Members:
     """Return an object, an empty one if absent."""
     value = holder.get(name)
     if isinstance(value, dict):
+        known = _FREE_NAMES.get(name, KNOWN_NAMES)
+        check_names(value, _param(name, path), known)
         return value
     if value is None:
         return {}
@@ -103,6 +151,7 @@ def objects(holder: Members, name: str, path: str = "") -> list[tuple[str, Membe
         where = f"{_param(name, path)}[{position}]"
         if not isinstance(item, dict):
             raise _wrong(where, "must be an object")
+        check_names(item, where)
         found.append((where, item))
     return found
 
@@ -121,7 +170,12 @@ def messages(body: Members) -> list[tuple[str, Members]]:
 def text_or_array(holder: Members, name: str, path: str) -> str | list[Any]:
     """Return a string or an array, ``""`` if absent."""
     value = holder.get(name)
-    if isinstance(value, str | list):
+    if isinstance(value, list):
+        for position, item in enumerate(value):
+            if isinstance(item, dict) and not item.keys() <= KNOWN_NAMES:
+                check_names(item, f"{_param(name, path)}[{position}]")
+        return value
+    if isinstance(value, str):
         return value
     if value is None:
         return ""

@@ -28,6 +28,7 @@ class OpenAIChat:
     def parse_request(self, body: bytes) -> ModelRequest:
         """Read a body. Raises: MalformedRequestError."""
         members = parse_object(body)
+        fields.check_names(members)
         options = fields.mapping(members, "stream_options")
         return ModelRequest(
             model=fields.model_name(members),

@@ -4,6 +4,10 @@ What an OpenAI chat request makes the model read.
 Every part that bears text counts: earlier tool calls and their arguments, tool
 definitions, schemas of the answer. Types are checked where the estimate needs
 them; everything else is the provider's to refuse.
+
+A member that nobody here knows counts as well, wherever it stands: servers take more
+than OpenAI does (documents, templates, grammars), and what is new must not be free. A
+predicted answer is read too; what of it was rejected is within the reported output.
 """
 
 from __future__ import annotations
@@ -26,6 +30,37 @@ _URLS = {
 # What most messages have, and nothing else that is worth looking for.
 _PLAIN = {"role", "content"}
 
+# Members that are read here, or that the model does not read.
+_OF_BODY = frozenset(
+    {
+        *("messages", "model", "tools", "functions", "response_format"),
+        *("tool_choice", "function_call"),
+        *("audio", "frequency_penalty", "logit_bias", "logprobs"),
+        *("max_completion_tokens", "max_tokens", "metadata", "min_p", "modalities"),
+        *("moderation", "n", "parallel_tool_calls", "presence_penalty"),
+        *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention"),
+        *("reasoning_effort", "repetition_penalty", "safety_identifier", "seed"),
+        *("service_tier", "stop", "store", "stream", "stream_options"),
+        *("temperature", "top_k", "top_logprobs", "top_p", "user", "verbosity"),
+    }
+)
+_OF_CHOICE = frozenset({"type", "name", "function", "custom"})
+_OF_MESSAGE = frozenset(
+    {
+        *("role", "content", "name", "refusal", "reasoning_content", "reasoning"),
+        *("tool_calls", "function_call", "tool_call_id", "audio"),
+        *("id", "cache_control"),
+    }
+)
+_OF_CALL = frozenset({"id", "index", "type", "function", "custom"})
+_OF_TOOL = frozenset({"type", "function", "custom"})
+_OF_DEFINITION = frozenset(
+    {"type", "name", "description", "parameters", "format", "strict", "cache_control"}
+)
+
+_CHOICES = ("tool_choice", "function_call")
+_FUNCTIONS = frozenset({"function", "custom"})
+
 _Placed = tuple[str, Members]
 
 
@@ -37,8 +72,9 @@ def read_prompt(body: Members) -> Prompt:
         MalformedRequestError: A part that is counted has the wrong type.
     """
     definitions = list(_definitions(body))
+    messages = [_message(item, path) for path, item in fields.messages(body)]
     return Prompt(
-        messages=tuple(_message(item, path) for path, item in fields.messages(body)),
+        messages=(*messages, *_rest(body, definitions)),
         tools=tuple(_tool(item, path) for path, item in definitions),
         tool_choice=_tool_choice(body),
         extra_texts=tuple(_extra_texts(body, definitions)),
@@ -56,7 +92,9 @@ def _message(item: Members, path: str) -> Message:
     for where, call in fields.objects(item, "tool_calls", path):
         _add_call(content, call, "function", where)
         _add_call(content, call, "custom", where)
+        content.add_rest(call, _OF_CALL)
     _add_call(content, item, "function_call", path)
+    content.add_rest(item, _OF_MESSAGE)
     name = fields.string(item, "name", path)
     return content.message(item["role"], name or None)
 
@@ -131,11 +169,29 @@ def _tool(item: Members, path: str) -> Tool:
 
 def _extra_texts(body: Members, definitions: list[_Placed]) -> Iterator[str]:
     wanted = fields.mapping(body, "response_format")
-    if wanted.get("json_schema") is not None:
-        yield json_of(wanted["json_schema"])
+    for name, form in wanted.items():
+        # Some have a schema or a grammar there, by other names.
+        if name != "type" and form is not None:
+            yield json_of(form)
     for _, item in definitions:
         if item.get("format") is not None:  # the grammar of a custom tool
             yield json_of(item["format"])
+
+
+def _rest(body: Members, definitions: list[_Placed]) -> Iterator[Message]:
+    """Yield what is left: a text without a role, that has no frame."""
+    rest = Content()
+    rest.add_rest(body, _OF_BODY)
+    for name in _CHOICES:
+        if isinstance(body.get(name), dict):
+            rest.add_rest(body[name], _OF_CHOICE)
+    for _, tool in fields.objects(body, "tools"):
+        if not tool.keys().isdisjoint(_FUNCTIONS):
+            rest.add_rest(tool, _OF_TOOL)
+    for _, item in definitions:
+        rest.add_rest(item, _OF_DEFINITION)
+    if rest.texts or rest.media:
+        yield rest.message("")
 
 
 def _tool_choice(body: Members) -> str | None:

@@ -15,6 +15,9 @@ from tokenweir.core.dialects.base import ResponseFacts
 from tokenweir.core.dialects.facts import add_texts, name_error, name_model
 from tokenweir.core.dialects.openai_usage import read_usage
 
+# Of each list, as many are looked at: OpenAI allows 128 choices and 128 tools.
+_MAX_ITEMS = 256
+
 
 def read_reply(reply: dict[str, Any], facts: ResponseFacts) -> None:
     """Take *reply*, a whole answer or an event's data, into *facts*."""
@@ -22,6 +25,7 @@ def read_reply(reply: dict[str, Any], facts: ResponseFacts) -> None:
     _read_error(reply, facts)
     choices = _objects(reply.get("choices"))
     add_texts(facts, (text for choice in choices for text in _texts(choice)))
+    facts.hidden = facts.hidden or any(map(_has_audio, choices))
     if any(_is_text(choice.get("finish_reason")) for choice in choices):
         facts.finished = True
     for report in _reports(reply, choices):
@@ -60,6 +64,12 @@ def _texts(choice: dict[str, Any]) -> Iterator[object]:
             yield audio.get("transcript")
 
 
+def _has_audio(choice: dict[str, Any]) -> bool:
+    messages = _objects([choice.get("delta"), choice.get("message")])
+    audios = _objects([message.get("audio") for message in messages])
+    return any(audio.get("data") for audio in audios)
+
+
 def _content(content: object) -> Iterator[object]:
     """Yield the text of *content*, which is a list of parts with Mistral."""
     if isinstance(content, str):
@@ -80,7 +90,7 @@ def _call(value: object) -> Iterator[object]:
 def _objects(value: object) -> list[dict[str, Any]]:
     if not isinstance(value, list):
         return []
-    return [item for item in value if isinstance(item, dict)]
+    return [item for item in value[:_MAX_ITEMS] if isinstance(item, dict)]
 
 
 def _is_text(value: object) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from tokenweir.core.dialects.base import ResponseFacts
-from tokenweir.core.dialects.facts import figure
+from tokenweir.core.dialects.facts import figure, is_absurd
 from tokenweir.core.usage import TokenUsage
 
 # Beside `cached_tokens`: DeepSeek's name, and Anthropic's, which gateways pass on.
@@ -30,6 +30,9 @@ def read_usage(report: object, facts: ResponseFacts) -> None:
     far, and reports that come with every event (vLLM) cover a cut stream as well.
     """
     if not isinstance(report, dict):
+        return
+    if is_absurd(report):
+        facts.absurd = True
         return
     sides = _Sides(report)
     if sides.says_nothing(known=facts.usage is not None):

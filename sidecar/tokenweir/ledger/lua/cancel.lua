@@ -3,11 +3,12 @@
 -- ARGV[2]  the hold's id
 -- ARGV[3]  '1': only if it was never extended
 --
--- Returns the state that the hold was in; '' if it was not known: now it has a
--- tombstone, so that a late reserve is refused.
+-- Returns the state that the hold was in; 'claimed' if it was left alone; '' if it was
+-- not known: now it has a tombstone, so that a late reserve is refused.
 local hold_id = text()
 local is_unclaimed_only = text() == '1'
 
+write_anyway()
 local known = load_hold(hold_id)
 if not known then
   bury(hold_id, {state = 'cancelled', started = started_of(hold_id)})
@@ -15,7 +16,10 @@ if not known then
 end
 local state = known.state
 local is_open = state == 'held' or state == 'lost'
-if is_open and not (is_unclaimed_only and known.claimed) then
+if is_open and is_unclaimed_only and known.claimed then
+  return 'claimed'
+end
+if is_open then
   local nothing = {requests = 0, input = 0, output = 0}
   move(hold_id, known, nothing, nil)
   if known.recorded then

@@ -12,6 +12,13 @@
 -- root:u            the stream of usage records
 -- root:a:<hour>     rollups: a hash of sums; root:a lists the hours that there are
 
+-- Return the tag's epoch, as text, unless memory is full: then fail, at the first write.
+local function begin_if_there_is_memory()
+  local epoch = redis.call('GET', root .. ':e') or digits(now)
+  redis.call('SET', root .. ':e', epoch, 'PX', digits(EPOCH_KEPT_MS))
+  return epoch
+end
+
 -- Return the tag's epoch, as text.
 local function begin()
   local epoch = redis.call('GETEX', root .. ':e', 'PX', digits(EPOCH_KEPT_MS))

@@ -14,5 +14,8 @@ if ARGV[2] == '0' then
   redis.call('DEL', KEYS[1])
   return 0
 end
+-- Also if memory is full, when whoever sweeps is needed most: after the DEL a SET is not
+-- refused; see prelude.
+redis.call('DEL', KEYS[1])
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1

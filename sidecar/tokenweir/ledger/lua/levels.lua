@@ -56,15 +56,12 @@ local function bucket_of(key, rate, capacity)
   return bucket
 end
 
--- Return a copy of the limit's bucket under the rate and capacity that hold now.
+-- Return a copy of the limit's bucket under the rate and capacity that hold now: what
+-- was used stays used.
 local function tuned(limit)
   local bucket = bucket_of(limit.key, limit.rate, limit.capacity)
-  local ceiling = limit.capacity * UNITS_PER_TOKEN
-  local level = math.min(bucket.level, ceiling)
-  if bucket.level >= bucket.capacity * UNITS_PER_TOKEN then
-    level = ceiling
-  end
-  return {level = level, as_of = now, reserved = bucket.reserved,
+  local level = bucket.level + (limit.capacity - bucket.capacity) * UNITS_PER_TOKEN
+  return {level = math.max(-MAX_TOKENS * UNITS_PER_TOKEN, level), as_of = now, reserved = bucket.reserved,
           rate = limit.rate, capacity = limit.capacity}
 end
 

@@ -4,6 +4,12 @@
 --          a call lie in one Cluster slot; see tokenweir.ledger.keys
 -- ARGV[1]  now in ms, or '' for the server's own clock (tests set it)
 --
+-- Full memory: a server at `maxmemory` refuses the first write of a script if that may
+-- need memory, and asks no more after the first. So the first write decides for all of
+-- them. That of reserve is refused: nothing new begins. Every other script first does
+-- what is never refused (`write_anyway`, or GETEX in `begin`), for it accounts for what
+-- has begun, and gives back more than it takes.
+--
 -- Constants in CAPITALS are put in front by tokenweir.ledger.scripts, out of the core:
 -- no number stands in two places.
 --
@@ -57,6 +63,11 @@ end
 
 local function clamp(least, number, most)
   return math.min(math.max(least, number), most)
+end
+
+-- Let this script write even if memory is full: nothing has that name.
+local function write_anyway()
+  redis.call('DEL', root .. ':none')
 end
 
 local time = redis.call('TIME')

@@ -3,12 +3,14 @@
 -- ARGV[2]   how long the hold lives, in ms
 -- ARGV[3…]  the share: see read_share
 --
+-- Fails, and changes nothing, if the server's memory is full.
+--
 -- Returns {verdict, epoch, reaped, rows}: verdict 1 granted, 0 denied, -1 the hold
 -- ended already; rows as text, joined by ',': "n 1 remaining reset_ms" for the n-th
 -- limit if it fits (only if granted), "n 0 used reserved wait_ms" if it does not.
 local hold_ms = whole(MAX_DURATION_MS)
 local share = read_share()
-local epoch = begin()
+local epoch = begin_if_there_is_memory()
 local reaped = reap(REAPED_PER_CALL)
 
 local known = load_hold(share.hold_id)

@@ -3,6 +3,7 @@
 -- ARGV[2]  at most how many
 --
 -- Returns how many there were.
+write_anyway()
 local count = reap(whole(MAX_PAIRS))
 write_buckets()
 return count
