@@ -122,9 +122,11 @@ def test_a_wrong_overlay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     path = overlay(tmp_path, m={"input_cost_per_token": 3})
 
     assert main(["prices", "m", "--overlay", path]) == 1
-    assert capsys.readouterr().out == (
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == (
         "prices.m.input_cost_per_token: must be from 0 to 0.01: USD for one token, "
-        "not for a million\n"
+        f"not for a million\n{path} can't be used: see docs/prices.md.\n"
     )
 
 

@@ -14,6 +14,7 @@ from decimal import Decimal
 
 from tokenweir.cli import EXIT_FINE, EXIT_PROBLEMS, Subparsers
 from tokenweir.cli.table import shown, table
+from tokenweir.core.errors import PolicyError
 from tokenweir.core.price import (
     INPUT_CLASSES,
     LIKE,
@@ -89,9 +90,17 @@ def run(arguments: argparse.Namespace) -> int:
     from tokenweir.config.prices.book import PriceBook  # noqa: PLC0415 -- slow
     from tokenweir.config.prices.overlay import load_overlay  # noqa: PLC0415 -- slow
 
+    overlays = []
+    for path in arguments.overlay:
+        try:
+            overlays.append(load_overlay(path))
+        except PolicyError as error:
+            # To stdout go prices or nothing.
+            print("\n".join(error.problems), file=sys.stderr)
+            print(f"{path} can't be used: see docs/prices.md.", file=sys.stderr)
+            return EXIT_PROBLEMS
     now_ms = int(time.time() * 1000) if arguments.at is None else arguments.at
-    book = PriceBook([load_overlay(path) for path in arguments.overlay])
-    price = book.price(arguments.model, arguments.provider)
+    price = PriceBook(overlays).price(arguments.model, arguments.provider)
     if isinstance(price, Unpriced):
         print(_missing(price), file=sys.stderr)
         return EXIT_PROBLEMS
