@@ -156,6 +156,7 @@ class ResponseFacts:
         unreadable: The body could not be read (encoding, size, syntax): its
             figures can't be trusted to be complete.
         absurd: A report was left out: it had figures that no count of tokens can be.
+        service_tier: The tier that served it, in the provider's word, or None.
     """
 
     usage: TokenUsage | None = None
@@ -169,6 +170,7 @@ class ResponseFacts:
     finished: bool = False
     unreadable: bool = False
     absurd: bool = False
+    service_tier: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
