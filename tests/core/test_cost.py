@@ -361,6 +361,16 @@ def test_demand_of_some_classes_only() -> None:
     )
 
 
+def test_a_shorter_input_may_cost_more() -> None:
+    """Where long inputs are cheaper, a shorter one than estimated is covered too."""
+    cheaper = Rates({TokenClass.INPUT: Rate(9_000, ((100, 3_000),))})
+    prices = ModelPrice("m", "t", (PriceList(cheaper),))
+
+    assert cost_nanousd(TokenUsage(100), prices, NOW) == 900
+    assert cost_nanousd(TokenUsage(200), prices, NOW) == 600
+    assert worst_cost_nanousd(Demand(200, 0), prices, 0) == 1_800
+
+
 RATE = st.builds(
     lambda base, steps: Rate(base, tuple(sorted(steps.items()))),
     st.integers(0, 9_999),
