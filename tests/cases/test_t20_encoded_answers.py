@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.cases.apis import OPENAI, TOLD, WORDS, Api, both_apis, story
+from tests.cases.apis import ANTHROPIC, OPENAI, TOLD, WORDS, Api, both_apis, story
 from tests.cases.app import Reply
 from tests.cases.stage import Settled, Stage
 from tests.scripted_upstream import (
@@ -298,3 +298,41 @@ async def test_t20_a_bomb(stage: Stage) -> None:
 
     assert settled.source == "estimated"
     assert settled.usage.total_output_tokens >= 4_096
+
+
+ABSURD_BYTES = 4 * 1024 * 1024
+
+
+@both_apis
+@pytest.mark.parametrize("header", ["br", "zstd", "gzip, br"])
+async def test_t20_an_absurd_size(stage: Stage, api: Api, header: str) -> None:
+    """
+    What can't be read is charged no more than was reserved, however long it is, or
+    says that it is; the app gets it as it was sent.
+
+    envoyproxy/ai-gateway#1189
+    """
+    body = b"\xce\xb2" * (ABSURD_BYTES // 2)
+    reserved = 1_000 if api is ANTHROPIC else 4_096
+
+    _, settled = await encoded_reply(stage, api, header, [body])
+
+    assert settled.source == "estimated"
+    assert settled.usage.total_output_tokens == reserved
+
+
+@pytest.mark.parametrize("header", ["br", "zstd"])
+async def test_t20_an_absurd_size_that_does_not_come(stage: Stage, header: str) -> None:
+    """
+    An announced size that never comes is bounded so, too. envoyproxy/ai-gateway#1189
+    """
+    headers = [("content-type", "application/json"), ("content-encoding", header)]
+    headers.append(("content-length", "999999999999999"))
+    steps: list[Step] = [head(headers=headers), b"\xce\xb2" * 100]
+
+    answer, settled = await stage.ask(
+        OPENAI, [*steps, Pause(0.1), End.RESET], OPENAI.request(stream=False)
+    )
+
+    assert not answer.whole
+    assert settled.usage.total_output_tokens == 4_096

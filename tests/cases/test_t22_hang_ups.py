@@ -355,10 +355,37 @@ async def test_t23_the_provider_does_not_hang_up(
     call.leave(Leave.CLOSE)
     settled = await stage.settled(call.request_id, SOON_SECONDS)
     gate.set()
-    await asyncio.sleep(0.2)
+    await stage.upstream.wait_for_hang_ups(1)
 
     assert settled.usage == TOLD.usage
     assert (settled.source, settled.outcome) == ("reported", "completed")
+    assert await stage.settled(call.request_id) == settled
+
+
+@both_apis
+@pytest.mark.parametrize("asked", [True, False], ids=["asked", "unasked"])
+async def test_t23_nobody_hangs_up(stage: Stage, api: Api, asked: bool) -> None:
+    """
+    While both sides keep their connections open behind the terminal event, all is
+    settled, and the slot is free; what the provider sends later passes.
+
+    github/gh-aw-firewall#6542
+    """
+    gate = asyncio.Event()
+    later = [chunk(COMMENT), LAST_CHUNK]
+    stage.upstream.reset()
+    stage.upstream.play(STREAM_HEAD, *map(chunk, story(api)), Hold(gate), *later)
+
+    call = await stage.begin(api, api.request(asked=asked))
+    await call.until(api.end())
+    settled = await stage.settled(call.request_id, SOON_SECONDS)
+    gate.set()
+    answer = await call.reply()
+
+    assert settled.usage == TOLD.usage
+    assert (settled.source, settled.outcome) == ("reported", "completed")
+    assert answer.whole
+    assert answer.body.endswith(api.end() + COMMENT)
     assert await stage.settled(call.request_id) == settled
 
 

@@ -33,9 +33,13 @@ def test_problems(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) ->
 def test_one_problem(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file that is not there is one too."""
-    assert main(["check", str(tmp_path / "absent")]) == 1
+    """One is told in the singular; a file that is not there is no policy yet."""
+    path = write(tmp_path, edited("version: 1", "version: 1\nretries: 99"))
+
+    assert main(["check", str(path)]) == 1
     assert ": 1 problem. " in capsys.readouterr().err
+    assert main(["check", str(tmp_path / "absent")]) == 1
+    assert "is no policy yet" in capsys.readouterr().err
 
 
 def test_a_summary(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ from tokenweir.core.errors import PolicyError
         (
             ["policy: can't be read: no such file or directory"],
             "my.yaml: can't be read: no such file or directory\n",
-            "my.yaml: 1 problem. docs/policy.md has every field.\n",
+            "my.yaml is no policy yet; docs/policy.md shows one.\n",
         ),
     ],
 )

@@ -237,21 +237,81 @@ def test_last_chunk_is_answered_before_the_settle() -> None:
     "pieces",
     [
         [FINISH, USAGE_EVENT],
-        [FINISH, USAGE_EVENT, DONE],
-        [FINISH, USAGE_EVENT, DONE, DONE],
-        [FINISH, USAGE_EVENT, b"data:[DONE]\n\n"],
-        [FINISH, DONE, USAGE_EVENT],
         [USAGE_EVENT.rstrip()],
+        [USAGE_EVENT, FINISH],
     ],
 )
 def test_end_of_stream_is_the_end(pieces: list[bytes]) -> None:
-    """[DONE] is a hint: it may be missing, come twice, or come too early."""
+    """[DONE] is a hint: it may be missing."""
     exchange = after([delta("Hello"), *pieces])
     settlement = settled(exchange, ResponseChunk(b"", ended=True))
 
     assert settlement.usage == REPORTED
     assert settlement.source is Source.REPORTED
     assert settlement.outcome is Outcome.COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("pieces", "last", "of"),
+    [
+        ([delta("Hello"), FINISH, USAGE_EVENT], DONE, TICKET),
+        ([delta("Hello"), FINISH, USAGE_EVENT], b"data:[DONE]\n\n", TICKET),
+        ([delta("Hello"), FINISH, DONE], USAGE_EVENT, TICKET),
+        ([DONE, delta("Hello"), USAGE_EVENT], DONE, TICKET),
+        ([START, TEXT, MESSAGE_DELTA], STOP, MESSAGES_TICKET),
+    ],
+)
+@pytest.mark.parametrize(
+    "later", [ResponseChunk(DONE), ResponseChunk(TEXT), ResponseChunk(b"", ended=True)]
+)
+def test_settled_when_all_is_told(
+    pieces: list[bytes], last: bytes, of: Ticket, later: ResponseChunk
+) -> None:
+    """
+    Once the usage is reported and the last event has come, nobody waits for anybody to
+    hang up: all is settled, once, and what comes later passes.
+    """
+    exchange = after(pieces, of)
+    passed, settle = exchange.handle(ResponseChunk(last), NOW_MS + 300)
+    settlement = settlement_of(exchange)
+
+    assert passed == PassChunk()
+    assert settle == Settle(of, settlement)
+    assert settlement.source is Source.REPORTED
+    assert settlement.outcome is Outcome.COMPLETED
+    assert exchange.handle(later, NOW_MS + 400) == [PassChunk()]
+    assert exchange.handle(StreamClosed(), NOW_MS + 500) == []
+    assert settlement_of(exchange) is settlement
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [delta("Hello"), DONE],
+        [delta("Hello"), USAGE_EVENT, DONE.rstrip()],
+        [delta("Hello"), USAGE_EVENT, ERROR, DONE],
+        [delta("Hello"), DONE, ERROR, USAGE_EVENT],
+    ],
+)
+def test_not_all_is_told(pieces: list[bytes]) -> None:
+    """Without a report, or with an error, the end of the stream is waited for."""
+    exchange = after(pieces)
+
+    assert exchange.state is State.RESPONDING
+
+
+def test_much_behind_the_last_event() -> None:
+    """What stands behind the last event is read in steps before all is settled."""
+    exchange = after([delta("Hello")])
+    flood = USAGE_EVENT + DONE + b"data: {}\n\n" * 5_000
+    exchange.handle(ResponseChunk(flood), NOW_MS)
+    states = [exchange.state]
+    while exchange.state is State.RESPONDING:
+        exchange.handle(ResponseChunk(b""), NOW_MS)
+        states.append(exchange.state)
+
+    assert len(states) > 5
+    assert settlement_of(exchange).usage == REPORTED
 
 
 @pytest.mark.parametrize("size_bytes", [1, 100, len(REPLY)])
@@ -560,7 +620,7 @@ def test_cut_before_the_head() -> None:
 
 def test_left_after_the_end() -> None:
     """Who leaves once the provider has said it all has had a whole answer."""
-    exchange = after([delta("Hello"), FINISH, USAGE_EVENT, DONE])
+    exchange = after([delta("Hello"), FINISH, USAGE_EVENT])
     settlement = settled(exchange, StreamClosed())
 
     assert settlement.usage == REPORTED

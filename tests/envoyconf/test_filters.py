@@ -121,7 +121,7 @@ async def test_large_requests(gate: Gateway) -> None:
     answer = await gate.ask(request(body=b"q" * size))
 
     assert answer.status == 200
-    assert len(gate.processor.calls[0].body("request_body")) == size
+    assert len(gate.processor.of("admission")[-1].body("request_body")) == size
     assert len(gate.upstream.requests[0].body) == size
 
 

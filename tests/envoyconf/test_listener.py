@@ -1,6 +1,8 @@
 """What becomes of a request before the processor sees it, and how apps may speak."""
 
 import asyncio
+import re
+from pathlib import Path
 
 import h2.config
 import h2.connection
@@ -14,8 +16,10 @@ from tests.envoyconf.client import App, ask, request
 from tests.envoyconf.gateway import Gateway, Setup, gateway, policy_of
 from tests.scripted_upstream import LAST_CHUNK, event_stream, head, reply
 from tokenweir.envoyconf.bootstrap import render
+from tokenweir.envoyconf.listener import NOT_FROM_APPS, NOT_FROM_APPS_PREFIXES
 from tokenweir.envoyconf.settings import EnvoySettings
 
+README = Path(__file__).parents[2] / "envoy" / "README.md"
 POST = request(body=b'{"model": "m"}')
 EVENTS = [b"data: 1\n\n", b"data: 2\n\n"]
 
@@ -61,6 +65,59 @@ async def test_app_can_not_choose_a_provider(gate: Gateway) -> None:
 
     assert answer.status == 503
     assert gate.upstream.requests == []
+
+
+# === what is no provider's business =============================================
+
+
+def test_headers_are_documented() -> None:
+    """Envoy's README lists what is taken out, and nothing else."""
+    section = README.read_text().split("## What is taken out")[1].split("\n## ")[0]
+    taken_out = {f"{prefix}*" for prefix in NOT_FROM_APPS_PREFIXES} | {*NOT_FROM_APPS}
+
+    assert set(re.findall(r"`([a-z0-9-]+\*?)`", section)) == taken_out
+
+
+async def test_headers_that_go_nowhere(gate: Gateway) -> None:
+    """
+    An app's session, who it is to others, and what is about its connection to us reach
+    neither processor nor provider; the rest does.
+    """
+    names = [f"{prefix}x" for prefix in NOT_FROM_APPS_PREFIXES] + [*NOT_FROM_APPS]
+    lines = [f"{name}: CANARY" for name in names]
+    upper = [f"{name.title()}: CANARY, CANARY" for name in names]
+    answer = await gate.ask(request(body=b"{}", headers=[*lines, *upper, "x-own: 1"]))
+
+    assert answer.status == 200
+    assert dict(gate.upstream.requests[0].headers)["x-own"] == "1"
+    assert b"CANARY" not in gate.upstream.received[0]
+    assert "CANARY" not in str(gate.processor.calls[0].headers())
+
+
+@pytest.mark.parametrize(
+    "protocol", ["websocket", "TLS/1.0", "foo/1", "h2c, websocket"]
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_upgrades_are_refused(gate: Gateway, method: str, protocol: str) -> None:
+    """An app that wants another protocol is told that it can't be metered."""
+    lines = ["connection: upgrade", f"upgrade: {protocol}"]
+    answer = await gate.ask(request(method, "/v1/realtime", headers=lines))
+
+    assert answer.status == 403
+    assert answer.header("x-tokenweir-refusal") == "upgrade_not_metered"
+    assert gate.processor.calls == []
+    assert gate.upstream.requests == []
+
+
+async def test_an_offer_of_http_2_is_overlooked(gate: Gateway) -> None:
+    """Some clients offer HTTP/2 with each request, and do without it as well."""
+    lines = ["connection: upgrade, http2-settings", "upgrade: h2c"]
+    lines += ["http2-settings: AAMAAABkAAQAAP__"]
+    answer = await gate.ask(request(body=b"{}", headers=lines))
+
+    assert answer.status == 200
+    names = {name for name, _ in gate.upstream.requests[0].headers}
+    assert not names & {"upgrade", "connection", "http2-settings"}
 
 
 # === paths ======================================================================

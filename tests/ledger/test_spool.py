@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.ledger.builders import Recorder, hold, tokens, used
-from tokenweir.core.errors import LedgerUnavailableError
+from tests.ledger.conftest import PATIENCE
+from tests.pod import until
+from tokenweir.core.errors import LedgerRefusedError, LedgerUnavailableError
 from tokenweir.core.hold import Denied, Granted, Hold, Settlement
 from tokenweir.ledger import spool
 from tokenweir.ledger.spool import SpooledLedger, SpoolOverflowError
@@ -24,6 +26,7 @@ class FlakyLedger:
     Attributes:
         is_away: No answer to anything.
         bug: Raised instead of anything else.
+        refuses: Ids of holds that it can do nothing about.
         took: What it took, the oldest first.
         tries: How often it was asked for anything.
         gate: Every call waits for it.
@@ -32,6 +35,7 @@ class FlakyLedger:
 
     is_away: bool = False
     bug: Exception | None = None
+    refuses: set[str] = field(default_factory=set)
     took: list[str] = field(default_factory=list)
     tries: int = 0
     gate: asyncio.Event = field(default_factory=asyncio.Event)
@@ -79,6 +83,8 @@ class FlakyLedger:
             raise self.bug
         if self.is_away:
             raise LedgerUnavailableError("away")
+        if self.refuses.intersection(what.split()):
+            raise LedgerRefusedError("garbage")
         self.took.append(what)
 
     async def tried(self, times: int) -> None:
@@ -320,6 +326,73 @@ async def test_a_cancelled_settle_is_still_owed(
     assert await spooled.flush(30) == 0
 
     assert flaky.took == [f"settle {hold(1).id} 9"]
+
+
+async def test_what_is_refused_keeps_nobody_waiting(
+    spooled: SpooledLedger, flaky: FlakyLedger, events: Recorder
+) -> None:
+    """
+    Settles that the ledger can't take stay apart; the others are taken at once, and in
+    their order after an outage. Once they can be taken they are.
+    """
+    flaky.refuses = {hold(1).id, hold(2).id}
+    await spooled.settle(hold(1), used(1, 1))
+    await spooled.settle(hold(3), used(1, 3))
+    assert flaky.took == [f"settle {hold(3).id} 3"]
+    flaky.is_away = True
+    for number in (2, 4, 5):
+        await spooled.settle(hold(number), used(1, number))
+    await flaky.tried(flaky.tries + 5)
+    flaky.is_away = False
+    await until(lambda: len(flaky.took) == 3)
+    assert flaky.took[1:] == [f"settle {hold(n).id} {n}" for n in (4, 5)]
+    assert events.spooled[-1] == 2
+    flaky.refuses = set()
+
+    assert await spooled.flush(PATIENCE) == 0
+    assert set(flaky.took[3:]) == {f"settle {hold(n).id} {n}" for n in (1, 2)}
+    assert events.spooled[-1] == 0
+    assert events.faults == []
+
+
+async def test_what_is_refused_is_repeated_with_pauses(
+    flaky: FlakyLedger, events: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    It does not keep the ledger busy, and an outage begins meanwhile all the same.
+    """
+    monkeypatch.setattr(spool, "FIRST_PAUSE_SECONDS", 60.0)
+    monkeypatch.setattr(spool, "LONGEST_PAUSE_SECONDS", 60.0)
+    spooled = SpooledLedger(flaky, events)
+    flaky.refuses = {hold(1).id}
+    await spooled.settle(hold(1), used(1, 1))
+    await flaky.tried(2)
+    await asyncio.sleep(0.02)
+    assert flaky.tries == 2
+    flaky.is_away = True
+    await spooled.settle(hold(2), used(1, 2))
+
+    await flaky.tried(4)  # its own, and one by the spool
+    await spooled.close()
+
+
+async def test_what_is_refused_is_dropped_first(
+    spooled: SpooledLedger, flaky: FlakyLedger, events: Recorder
+) -> None:
+    """
+    A full spool gives up what there is least hope for.
+    """
+    flaky.refuses = {hold(n).id for n in range(5)}
+    for number in range(5):
+        await spooled.settle(hold(number), used(1, number))
+    flaky.is_away = True
+    await spooled.settle(hold(5), used(1, 5))
+    flaky.is_away = False
+    await until(lambda: flaky.took)
+
+    assert flaky.took == [f"settle {hold(5).id} 5"]
+    assert [where for where, _ in events.faults] == ["spool"]
+    await spooled.close()
 
 
 async def test_closing_ends_the_repeating(

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 from tests.stack.fakes import alive, wait_until
-from tokenweir.stack.ports import free_port
 
 START_SECONDS = 90.0
 STARTED = "Ctrl-C stops all."
+MOST_WORKERS = 2
+# Below the ports that the system gives to whoever asks for any: another test that
+# connects meanwhile does not get one of these.
+FIRST_PORT, PORTS = 20_000, 10_000
 
 
 class RunningStack:
@@ -25,7 +30,8 @@ class RunningStack:
     """
 
     def __init__(self, folder: Path, *arguments: str) -> None:
-        self.port, self.admin_port = free_port(), free_port()
+        self.port = _first_free(1 + MOST_WORKERS)
+        self.admin_port = self.port + 1
         self._output = folder / "output"
         ports = ("--port", str(self.port), "--admin-port", str(self.admin_port))
         with self._output.open("wb") as output:
@@ -79,6 +85,20 @@ class RunningStack:
         """End it at once, if it still runs."""
         self._process.kill()
         self._process.wait()
+
+
+def _first_free(count: int) -> int:
+    """Return the first of *count* ports in a row on which nobody listens."""
+    for start in range(os.getpid(), os.getpid() + PORTS, count):
+        first = FIRST_PORT + start % PORTS
+        with contextlib.ExitStack() as stack:
+            try:
+                for port in range(first, first + count):
+                    stack.enter_context(socket.create_server(("127.0.0.1", port)))
+            except OSError:
+                continue
+            return first
+    raise RuntimeError("no free ports")
 
 
 def gone(pids: list[int]) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -154,3 +156,36 @@ def test_what_a_dead_child_leaves_is_removed(demo: Blueprint) -> None:
     assert found["ledger"].sockets == (demo.folder.ledger,)
     assert found["processor-0"].sockets == (demo.folder.processor(0),)
     assert found["envoy"].sockets == (demo.folder.envoy_admin,)
+
+
+@pytest.mark.parametrize(
+    ("answer", "ready"),
+    [
+        (b"401 Unauthorized\r\nx-tokenweir-refusal: unknown_key", True),
+        (b"200 OK", False),
+    ],
+)
+async def test_envoy_is_ready_once_it_refuses(
+    demo: Blueprint, answer: bytes, ready: bool
+) -> None:
+    """
+    An Envoy that is alive, and lets through what nobody has admitted, is not ready.
+
+    envoyproxy/envoy#38521: it silently failed open.
+    """
+
+    async def say(
+        what: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 " + what + b"\r\n\r\n")
+        writer.close()
+
+    admin = await asyncio.start_unix_server(
+        partial(say, b"200 OK"), demo.folder.envoy_admin
+    )
+    apps = await asyncio.start_server(partial(say, answer), "127.0.0.1", 0)
+    port = apps.sockets[0].getsockname()[1]
+    blueprint = replace(demo, settings=StackSettings(port=port))
+    async with admin, apps:
+        assert await children(blueprint)["envoy"].ready() is ready

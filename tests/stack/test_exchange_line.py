@@ -145,13 +145,15 @@ def test_events_are_told_with_their_fields() -> None:
 
 def test_what_uses_no_tokens_tells_none() -> None:
     """A list of models, or a path that nobody reads, has no figures that are zero."""
-    fields = {**ADMITTED, "model": "", "tokens": {}, "route": "models"}
+    tokens = {"total_input_tokens": 0, "total_tokens": 0}
+    fields = {**ADMITTED, "model": "", "tokens": tokens, "route": "models"}
 
     assert show(**fields)[0] == "demo - models 200, 1.23 s"
 
 
 @pytest.mark.parametrize(
-    "line", ["", "Traceback", "[1]", "{}", '{"event": "draining"}', '{"event": null}']
+    "line",
+    ["", "Traceback", "[1]", "{}", '{"event": "envoy_current"}', '{"event": null}'],
 )
 def test_other_lines_are_not_told(line: str) -> None:
     """What is no event, or nothing new, is passed over."""

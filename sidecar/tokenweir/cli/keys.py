@@ -25,7 +25,10 @@ _MAX_KEY_CHARS = 8192
 _VISIBLE_ASCII = re.compile(r"[!-~]+")
 
 _HELP = "make API keys, or hash those that you have"
-
+_DESCRIPTION = """\
+An API key proves which tenant an app is. A policy does not hold keys, but their
+hashes: `new` makes a key and prints its entry, `hash` hashes one that you have.
+"""
 _NEW_DESCRIPTION = """\
 Make a new API key. It is shown once and kept nowhere: the policy gets its SHA-256.
 """
@@ -40,7 +43,7 @@ pipe, and print the SHA-256 that the policy wants:
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand."""
-    parser = subparsers.add_parser("keys", help=_HELP, description=_HELP)
+    parser = subparsers.add_parser("keys", help=_HELP, description=_DESCRIPTION)
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     new = actions.add_parser("new", help="make a new key", description=_NEW_DESCRIPTION)
     new.add_argument(

@@ -25,6 +25,9 @@ def tell(file: Path, error: PolicyError, out: TextIO, err: TextIO) -> None:
         whole = problem.startswith(_WHOLE)
         print(f"{file}: {problem.removeprefix(_WHOLE)}" if whole else problem, file=out)
     out.flush()
+    if all(problem.startswith(_WHOLE) for problem in error.problems):
+        print(f"{file} is no policy yet; docs/policy.md shows one.", file=err)
+        return
     count = len(error.problems)
     problems = "1 problem" if count == 1 else f"{count} problems"
     print(f"{file}: {problems}. docs/policy.md has every field.", file=err)

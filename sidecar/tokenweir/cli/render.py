@@ -32,7 +32,9 @@ def add_parser(subparsers: Subparsers) -> None:
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("policy", type=pathlib.Path, metavar="POLICY")
+    parser.add_argument(
+        "policy", type=pathlib.Path, metavar="POLICY", help="the policy, YAML"
+    )
     parser.add_argument(
         "--listen",
         type=_address,
@@ -45,7 +47,7 @@ def add_parser(subparsers: Subparsers) -> None:
         nargs="+",
         action="extend",
         metavar="PATH",
-        help="unix sockets of `tokenweir serve`, one for each worker "
+        help="unix sockets of `tokenweir serve`, one for each worker; put POLICY first "
         f"(default: {_DEFAULTS.processor_sockets[0]})",
     )
     parser.add_argument(

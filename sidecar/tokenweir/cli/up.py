@@ -71,16 +71,17 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run a stack until a signal ends it."""
+    try:
+        url = None if arguments.ledger is None else ledger_url(arguments.ledger)
+    except LedgerOptionError as error:
+        return _refuse(str(error), EXIT_USAGE)
+
     from tokenweir.core.errors import PolicyError  # noqa: PLC0415 -- slow
     from tokenweir.stack.failure import StackError  # noqa: PLC0415 -- slow
     from tokenweir.stack.local_stack import LocalStack  # noqa: PLC0415 -- slow
     from tokenweir.stack.settings import StackSettings  # noqa: PLC0415 -- slow
     from tokenweir.stack.terminal import Terminal  # noqa: PLC0415 -- slow
 
-    try:
-        url = None if arguments.ledger is None else ledger_url(arguments.ledger)
-    except LedgerOptionError as error:
-        return _refuse(str(error), EXIT_USAGE)
     settings = StackSettings(
         policy=arguments.policy,
         port=arguments.port,

@@ -37,6 +37,10 @@ class LedgerUnavailableError(TokenweirError):
     """The ledger gave no answer in time: whether the call was applied is unknown."""
 
 
+class LedgerRefusedError(LedgerUnavailableError):
+    """The ledger answered that it can't do this call; others may fare better."""
+
+
 class PolicyError(TokenweirError):
     """
     A policy can't be used.

@@ -43,10 +43,13 @@ class Reason(enum.StrEnum):
     DRAINING = "draining"
     ENVOY_OUTDATED = "envoy_outdated"
     INTERNAL_FAULT = "internal_fault"
-    # Said by Envoy, when there was no processor or no provider to say anything.
+    # Said by Envoy, where no processor or no provider could say anything.
     GOVERNOR_UNAVAILABLE = "governor_unavailable"
     UPSTREAM_UNAVAILABLE = "upstream_unavailable"
     UPSTREAM_TIMEOUT = "upstream_timeout"
+    UPSTREAM_INVALID = "upstream_invalid"
+    REQUEST_TIMEOUT = "request_timeout"
+    UPGRADE_NOT_METERED = "upgrade_not_metered"
 
 
 # No rejection of the core: `tokenweir.envoyconf.local_reply` has their answers.
@@ -55,6 +58,9 @@ ENVOY_REASONS = frozenset(
         Reason.GOVERNOR_UNAVAILABLE,
         Reason.UPSTREAM_UNAVAILABLE,
         Reason.UPSTREAM_TIMEOUT,
+        Reason.UPSTREAM_INVALID,
+        Reason.REQUEST_TIMEOUT,
+        Reason.UPGRADE_NOT_METERED,
     }
 )
 

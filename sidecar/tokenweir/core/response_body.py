@@ -110,7 +110,7 @@ class EventBody:
             tail = tail[found.end() :] if found else b""
             self._parser = SSEParser()
             facts.text_bytes += facts.text_bytes * skipped_bytes // self._read_bytes
-            facts.usage_final = facts.finished = False
+            facts.usage_final = facts.finished = facts.ended = False
         self._take(tail)
         facts.unreadable |= bool(skipped_bytes) and not facts.usage_final
 

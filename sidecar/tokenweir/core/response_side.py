@@ -69,6 +69,19 @@ class ResponseSide:
         # Of an encoded body, what it says is longer than what passed.
         return max(self._seen_bytes, self._facts.text_bytes)
 
+    @property
+    def _all_is_told(self) -> bool:
+        """
+        Whether a stream has reported its usage and sent its last event.
+
+        Then its slot is free at once: connections may stay open for as long as both
+        sides like.
+        """
+        facts = self._facts
+        told = facts.ended and facts.usage_final and facts.error is None
+        # What stands behind the last event may be much: it is read in steps, too.
+        return told and not self.behind
+
     # === what the table calls ==================================================
 
     def open(self, event: Event, now_ms: int) -> Step:
@@ -105,7 +118,7 @@ class ResponseSide:
             self._feed(self._reader, event.data)
             if self._first_token_ms is None and self._facts.deltas:
                 self._first_token_ms = max(0, now_ms - self.ticket.started_ms)
-        if not event.ended:
+        if not (event.ended or self._all_is_told):
             return State.RESPONDING, [PassChunk()]
         state, commands = self._over(Outcome.COMPLETED)
         return state, [PassChunk(), *commands]

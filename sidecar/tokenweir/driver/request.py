@@ -39,7 +39,6 @@ from tokenweir.driver.handoff import Handoff
 from tokenweir.driver.services import Services
 from tokenweir.telemetry.hooks import ExchangeDetails
 
-
 # Larger bodies are read in a thread. To read one of this size takes a tenth of a
 # millisecond, or 15 ms if made to; to ask a thread takes as long as the former.
 INLINE_BYTES = 64 * 1024

@@ -76,6 +76,7 @@ RESPONSE_FILTER: Final = "tokenweir.response"
 # Who sends more than that is cut off: nobody needs so much to be told that it is much.
 DRAIN_LIMIT_BYTES: Final = 128 * 1024 * 1024
 RETRY_AFTER_FILTER: Final = "tokenweir.retry_after"
+NO_UPGRADE_FILTER: Final = "tokenweir.no_upgrade"
 # CEL; they come with the first message of the response, under these very keys.
 RESPONSE_ATTRIBUTES: Final = ("response.code_details", "upstream.request_attempt_count")
 
@@ -206,6 +207,7 @@ def _router(settings: EnvoySettings) -> Router:
         suppress_envoy_headers=True,  # the provider sees what the app sent, and back
         upstream_http_filters=[
             lua_filter(RETRY_AFTER_FILTER, limit + lua_source("retry_after.lua")),
+            lua_filter(NO_UPGRADE_FILTER, lua_source("no_upgrade.lua")),
             codec,
         ],
     )

@@ -42,9 +42,29 @@ from tokenweir.envoyconf.routes import route_configuration
 from tokenweir.envoyconf.settings import EnvoySettings
 
 MAX_REQUEST_HEADERS_KB: Final = 64
-# x-envoy-*: an app could ask Envoy for other timeouts, or for retries of answers that
-# have been paid for.
-NOT_FROM_APPS: Final = (GOVERNOR_PREFIX, "x-envoy-")
+# What an app sends that reaches neither processor nor provider, by prefix:
+NOT_FROM_APPS_PREFIXES: Final = (
+    GOVERNOR_PREFIX,
+    # An app could ask Envoy for other timeouts, or for retries of paid answers.
+    "x-envoy-",
+    # Who the app's own caller is, and how the request came: no provider's business.
+    *("x-forwarded-", "x-auth-request-", "x-amzn-oidc-", "x-goog-iap-"),
+    *("x-ms-client-principal", "cf-access-"),
+)
+# ... and by name. `upgrade` is none of them: it is refused, not overlooked.
+NOT_FROM_APPS: Final = (
+    # The app's session, and what proves who it is to somebody else.
+    *("cookie", "cookie2", "proxy-authorization", "x-csrf-token", "x-xsrf-token"),
+    # Who the app's own caller is.
+    *("forwarded", "x-real-ip", "x-client-ip", "x-cluster-client-ip"),
+    *("x-original-forwarded-for", "true-client-ip", "cf-connecting-ip"),
+    *("fastly-client-ip", "remote-user", "x-remote-user", "referer", "via"),
+    # Some servers take another method or path from them than was admitted.
+    *("x-http-method", "x-http-method-override", "x-method-override"),
+    *("x-original-url", "x-rewrite-url"),
+    # Hop by hop (RFC 9110, 7.6.1): they are about the connection to us.
+    *("keep-alive", "proxy-connection", "te", "trailer", "http2-settings"),
+)
 
 
 def listener(policy: Policy, settings: EnvoySettings) -> Listener:
@@ -81,6 +101,7 @@ def _connection_manager(
         ),
         max_request_headers_kb=MAX_REQUEST_HEADERS_KB,
         request_headers_timeout=timedelta(seconds=30),
+        request_timeout=timedelta(milliseconds=settings.upload_timeout_ms),
         # An app that is still sending what was refused is cut off after this.
         delayed_close_timeout=timedelta(milliseconds=500),
         # Of a stream that no route has taken yet; a route has its timeout class's.
@@ -106,15 +127,16 @@ def _connection_manager(
 
 
 def _early_strip() -> TypedExtensionConfig:
+    matchers = [StringMatcher(prefix=prefix) for prefix in NOT_FROM_APPS_PREFIXES]
     mutations = [
-        HeaderMutation(
-            remove_on_match=HeaderMutationRemoveOnMatch(
-                key_matcher=StringMatcher(prefix=prefix)
-            )
-        )
-        for prefix in NOT_FROM_APPS
+        *(HeaderMutation(remove_on_match=_removal(matcher)) for matcher in matchers),
+        *(HeaderMutation(remove=name) for name in NOT_FROM_APPS),
     ]
     return TypedExtensionConfig(
         name="envoy.http.early_header_mutation.header_mutation",
         typed_config=Any.pack(EarlyHeaderMutation(mutations=mutations)),
     )
+
+
+def _removal(matcher: StringMatcher) -> HeaderMutationRemoveOnMatch:
+    return HeaderMutationRemoveOnMatch(key_matcher=matcher)

@@ -139,17 +139,55 @@ REPLIES: Final = (
         ),
     ),
     LocalReply(
+        refusal=Reason.UPSTREAM_INVALID,
+        # See lua/no_upgrade.lua.
+        when=f"{_DETAILS}.startsWith('filter_removed_required_response_headers')",
+        status=502,
+        openai_type="server_error",
+        anthropic_type="api_error",
+        message=(
+            "The provider switched to another protocol, which nobody had asked it to: "
+            "what it would send can't be metered here. Check the provider's base_url."
+        ),
+        retryable=False,
+    ),
+    LocalReply(
+        refusal=Reason.UPGRADE_NOT_METERED,
+        when=f"{_DETAILS} == 'upgrade_failed'",
+        status=403,
+        openai_type="invalid_request_error",
+        anthropic_type="permission_error",
+        message=(
+            "This gateway can't meter WebSockets or other upgraded connections, so it "
+            "refuses them. Send the request as plain HTTP, without the header Upgrade."
+        ),
+        retryable=False,
+    ),
+    LocalReply(
+        refusal=Reason.REQUEST_TIMEOUT,
+        when=(
+            f"{_DETAILS} in ['request_header_timeout', 'request_overall_timeout']"
+            f" || ({_DETAILS} == 'stream_idle_timeout' && response.code == 408)"
+        ),
+        status=408,
+        openai_type="invalid_request_error",
+        anthropic_type="invalid_request_error",
+        message=(
+            "The request did not arrive whole in the time that this gateway gives it. "
+            "Send it without long pauses; trying again can help."
+        ),
+    ),
+    LocalReply(
         refusal=Reason.MALFORMED_REQUEST,
         when=(
             f"{_DETAILS}.startsWith('http1.')"
             f" || {_DETAILS}.startsWith('http2.')"
             f" || {_DETAILS} in ['path_normalization_failed', 'missing_host_header',"
-            " 'missing_path_rejected', 'absolute_path_rejected', 'upgrade_failed',"
-            " 'request_header_timeout', 'request_headers_too_large']"
-            f" || ({_DETAILS} == 'stream_idle_timeout' && response.code == 408)"
+            " 'missing_path_rejected', 'absolute_path_rejected',"
+            " 'request_headers_too_large']"
         ),
         status=400,
-        others=(403, 404, 408, 431, 501),
+        others=(404, 431, 501),
         openai_type="invalid_request_error",
         anthropic_type="invalid_request_error",
         message="This gateway can't read the request.",

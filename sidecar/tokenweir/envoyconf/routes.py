@@ -80,7 +80,7 @@ def route_configuration(policy: Policy, settings: EnvoySettings) -> RouteConfigu
     everything = VirtualHost(
         name="tokenweir",
         domains=["*"],
-        routes=[_connect(), *_provider_routes(policy), _not_admitted()],
+        routes=[_connect(), *_provider_routes(policy), _not_admitted(settings)],
         retry_policy=_retry_policy(policy.retries, settings),
         typed_per_filter_config=watched(),
         request_body_buffer_limit=policy.body_limit_bytes + EDIT_HEADROOM_BYTES,
@@ -165,13 +165,17 @@ def _connect() -> Route:
     )
 
 
-def _not_admitted() -> Route:
+def _not_admitted(settings: EnvoySettings) -> Route:
     return Route(
         name="not-admitted",
         match=RouteMatch(prefix="/"),
         # A cluster that nobody names. It is no direct response, for with one the
         # buffer limit above would not hold while the request waits for admission.
-        route=RouteAction(cluster_header=NEVER_HEADER),
+        route=RouteAction(
+            cluster_header=NEVER_HEADER,
+            # While the request comes; with its admission the route's own time begins.
+            idle_timeout=timedelta(milliseconds=settings.upload_idle_timeout_ms),
+        ),
         typed_per_filter_config=unwatched(),
     )
 

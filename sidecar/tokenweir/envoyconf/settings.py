@@ -13,6 +13,8 @@ _POSITIVE = (
     "connect_timeout_ms",
     "retry_after_limit_ms",
     "max_connections",
+    "upload_idle_timeout_ms",
+    "upload_timeout_ms",
 )
 
 
@@ -39,6 +41,10 @@ class EnvoySettings:
             for before a retry; a longer one goes to the app at once.
         ca_file: Certificates of the system, for providers that name no `ca_file`.
         max_connections: From apps, at the same time.
+        upload_idle_timeout_ms: How long an app may send nothing in the middle of a
+            request that is not admitted yet.
+        upload_timeout_ms: How long it may take to send a whole request, however
+            steadily: what is collected for admission is kept in memory.
     """
 
     listen_host: str = "127.0.0.1"
@@ -53,6 +59,8 @@ class EnvoySettings:
     retry_after_limit_ms: int = 2_000
     ca_file: str = "/etc/ssl/certs/ca-certificates.crt"
     max_connections: int = 10_000
+    upload_idle_timeout_ms: int = 30_000
+    upload_timeout_ms: int = 600_000
 
     def __post_init__(self) -> None:
         if not 0 <= self.listen_port <= 65_535:

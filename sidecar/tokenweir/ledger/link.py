@@ -41,7 +41,7 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from tokenweir.core.errors import LedgerUnavailableError
+from tokenweir.core.errors import LedgerRefusedError, LedgerUnavailableError
 from tokenweir.ledger.pool import PatientPool
 from tokenweir.ledger.scripts import Script
 from tokenweir.ledger.store import Contact
@@ -245,6 +245,7 @@ class Link:
         is_answer = isinstance(error, ResponseError | ValueError)
         if is_answer and not _is_state(error):
             self._events.fault("ledger", error)
+            return LedgerRefusedError(f"refused: {type(error).__name__}")
         return LedgerUnavailableError(f"no answer: {type(error).__name__}")
 
     def _ended(self, call: asyncio.Task[Any]) -> None:

@@ -6,17 +6,22 @@ verbs are idempotent by hold id, so that what was applied although no answer cam
 changes nothing the second time. As long as anything waits, whatever comes behind it
 waits too: it would fail as well, and its exchange would wait for that.
 
+What the ledger refuses while it answers others (there is garbage in a key of its limit)
+is set apart, so that it keeps nobody waiting, and is repeated when nothing else is to
+do: keys expire, and people repair them.
+
 An extend is not kept: the next one says all that it said.
 """
 
 from __future__ import annotations
 
 import asyncio
+import enum
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from tokenweir.core.errors import LedgerUnavailableError
+from tokenweir.core.errors import LedgerRefusedError, LedgerUnavailableError
 from tokenweir.core.hold import Denied, Granted, Hold, Settlement
 from tokenweir.ledger.base import Ledger
 from tokenweir.telemetry.hooks import LedgerEvents
@@ -28,6 +33,12 @@ FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
 
 Call = Callable[[], Awaitable[None]]
+
+
+class _Outcome(enum.Enum):
+    DONE = enum.auto()  # or not worth repeating
+    AWAY = enum.auto()  # it would be the same for any call
+    REFUSED = enum.auto()  # it is about this call
 
 
 class SpoolOverflowError(Exception):
@@ -51,6 +62,7 @@ class SpooledLedger:
         self._events = events
         self._max_waiting = max_waiting
         self._waiting: deque[Call] = deque()
+        self._refused: deque[Call] = deque()
         self._replay: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._longest_pause_seconds = LONGEST_PAUSE_SECONDS
@@ -102,7 +114,7 @@ class SpooledLedger:
             async with asyncio.timeout(deadline_seconds):
                 while self._replay is not None:
                     await asyncio.shield(self._replay)
-        return len(self._waiting)
+        return self._size
 
     async def close(self) -> None:
         """Stop repeating and close the ledger: `flush` first."""
@@ -112,46 +124,59 @@ class SpooledLedger:
                 await self._replay
         await self._ledger.close()
 
+    @property
+    def _size(self) -> int:
+        return len(self._waiting) + len(self._refused)
+
     async def _deliver(self, call: Call) -> None:
+        outcome = _Outcome.AWAY
         try:
-            is_done = not self._waiting and await self._attempt(call)
+            if not self._waiting:
+                outcome = await self._attempt(call)
         except asyncio.CancelledError:
             # The exchange's task was ended in the middle of it. The debt remains.
-            self._keep(call)
+            self._keep(call, self._waiting)
             raise
-        if not is_done:
-            self._keep(call)
+        if outcome is not _Outcome.DONE:
+            is_refused = outcome is _Outcome.REFUSED
+            self._keep(call, self._refused if is_refused else self._waiting)
 
-    async def _attempt(self, call: Call) -> bool:
-        """Return False if *call* is worth repeating."""
+    async def _attempt(self, call: Call) -> _Outcome:
         try:
             await call()
+        except LedgerRefusedError:
+            return _Outcome.REFUSED
         except LedgerUnavailableError:
-            return False
+            return _Outcome.AWAY
         except Exception as error:  # noqa: BLE001, no exchange fails for its accounting
             self._events.fault("ledger", error)
-        return True
+        return _Outcome.DONE
 
-    def _keep(self, call: Call) -> None:
-        if len(self._waiting) >= self._max_waiting:
-            self._waiting.popleft()
+    def _keep(self, call: Call, queue: deque[Call]) -> None:
+        if self._size >= self._max_waiting:
+            (self._refused or self._waiting).popleft()
             self._events.fault(
                 "spool", SpoolOverflowError("the oldest entry was dropped")
             )
-        self._waiting.append(call)
-        self._events.spool_size(len(self._waiting))
+        if queue is self._waiting and not queue and self._refused:
+            self._wake.set()  # it may be resting between refusals
+        queue.append(call)
+        self._events.spool_size(self._size)
         if self._replay is None:
             self._replay = asyncio.create_task(self._repeat())
 
     async def _repeat(self) -> None:
         pause = FIRST_PAUSE_SECONDS
         try:
-            while self._waiting:
-                call = self._waiting[0]
-                if await self._attempt(call):
-                    self._drop(call)
+            while queue := self._waiting or self._refused:
+                call = queue[0]
+                outcome = await self._attempt(call)
+                # It may have been dropped meanwhile, as the oldest of too many.
+                if queue and queue[0] is call:
+                    self._put_away(queue, outcome)
+                if outcome is _Outcome.DONE:
                     pause = FIRST_PAUSE_SECONDS
-                else:
+                elif outcome is _Outcome.AWAY or queue is self._refused:
                     await self._rest(pause)
                     pause = min(2 * pause, self._longest_pause_seconds)
         finally:
@@ -162,8 +187,10 @@ class SpooledLedger:
             await asyncio.wait_for(self._wake.wait(), pause_seconds)
         self._wake.clear()
 
-    def _drop(self, call: Call) -> None:
-        # It may have been dropped already, as the oldest of too many.
-        if self._waiting and self._waiting[0] is call:
-            self._waiting.popleft()
-            self._events.spool_size(len(self._waiting))
+    def _put_away(self, queue: deque[Call], outcome: _Outcome) -> None:
+        """Put the first of *queue* where it belongs after its attempt."""
+        if outcome is _Outcome.DONE:
+            queue.popleft()
+            self._events.spool_size(self._size)
+        elif outcome is _Outcome.REFUSED:
+            self._refused.append(queue.popleft())

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tokenweir.envoyconf.settings import EnvoySettings
 from tokenweir.stack.child import ChildSpec
+from tokenweir.stack.denial import denies
 from tokenweir.stack.folder import StateFolder
 from tokenweir.stack.probe import Probe, accepts, answers_http, answers_ping, both
 from tokenweir.stack.programs import Programs
@@ -137,7 +138,7 @@ class Blueprint:
             *self.envoy_settings().arguments,
         )
         admin = self.folder.envoy_admin
-        ready = answers_http(admin, "/ready")
+        ready = both(answers_http(admin, "/ready"), denies(HOST, self.settings.port))
         return self._spec("envoy", command, ready, sockets=(admin,))
 
     def _spec(

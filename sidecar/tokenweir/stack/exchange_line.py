@@ -16,7 +16,7 @@ from tokenweir.stack.terminal import Style
 
 NOBODY = "-"
 # Told to operators of fleets; whoever sits before the stack sees it anyway.
-UNTOLD_EVENTS = frozenset({"serving", "draining", "stopped"})
+UNTOLD_EVENTS = frozenset({"serving", "draining", "stopped", "envoy_current"})
 # Of an event that is no exchange: the fields that every line has.
 COMMON_FIELDS = frozenset({"time", "level", "event"})
 # Of events that come to pass while somebody tries things.
@@ -27,6 +27,7 @@ MEANINGS = {
     "spool_filling": "what was used is charged when the ledger is back",
     "spool_empty": "all of that is charged",
     "holds_reaped": "nobody had settled them: charged by an estimate",
+    "envoy_outdated": "stop this and start it again",
     "fault": "a bug of Tokenweir's: the log has more",
 }
 LEVEL_STYLES = {"warning": Style.WARNING, "error": Style.ERROR}
@@ -87,7 +88,9 @@ def _answer(fields: Mapping[str, Any]) -> list[str]:
     ]
     return [
         f"{fields.get('status') or NOBODY}",
-        *(used if tokens or fields.get("model") else ()),  # else there are none to use
+        *(
+            used if any(tokens.values()) or fields.get("model") else ()
+        ),  # else there are none to use
         _seconds(fields.get("duration_ms", 0)),
     ]
 

@@ -88,6 +88,7 @@ def test_stream() -> None:
         text_bytes=5,
         deltas=1,
         finished=True,
+        ended=True,
     )
 
 

@@ -35,13 +35,14 @@ def test_texts() -> None:
 
 def test_text_after_a_report() -> None:
     """No report covers what comes after it, and the answer goes on."""
-    facts = ResponseFacts(usage_final=True, finished=True)
+    facts = ResponseFacts(usage_final=True, finished=True, ended=True)
     add_texts(facts, ["", None])
-    unchanged = (facts.usage_final, facts.finished, facts.deltas)
+    unchanged = (facts.usage_final, facts.finished, facts.ended, facts.deltas)
     add_texts(facts, ["x"])
 
-    assert unchanged == (True, True, 0)
-    assert (facts.usage_final, facts.finished, facts.deltas) == (False, False, 1)
+    assert unchanged == (True, True, True, 0)
+    assert (facts.usage_final, facts.finished, facts.ended) == (False, False, False)
+    assert facts.deltas == 1
 
 
 @given(

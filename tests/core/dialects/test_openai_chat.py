@@ -229,8 +229,10 @@ def test_end_of_stream_is_a_hint() -> None:
     usage = '{"usage":{"prompt_tokens":11,"completion_tokens":7}}'
 
     assert facts_of("[DONE]").finished
+    assert facts_of("[DONE]").ended
     assert facts_of("[DONE]", "[DONE]", usage).usage_final
     assert not facts_of('{"error":{"type":"server_error"}}', "[DONE]").finished
+    assert not facts_of('{"error":{"type":"server_error"}}', "[DONE]").ended
 
 
 def test_whole_reply() -> None:

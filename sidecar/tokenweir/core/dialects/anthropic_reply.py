@@ -49,7 +49,7 @@ def read_stream_event(kind: str, data: dict[str, Any], facts: ResponseFacts) -> 
             _read_stop(_object(data.get("delta")), facts)
             read_usage(data.get("usage"), facts, begun_only=False)
         case "message_stop":
-            facts.finished = facts.error is None
+            facts.finished = facts.ended = facts.error is None
         case "error":
             _read_error(data, facts)
         case _:

@@ -153,6 +153,8 @@ class ResponseFacts:
         hidden: Something was generated, or a tool of the provider's used, that is no
             text to be counted, such as encrypted thinking.
         finished: The provider said that the answer is complete.
+        ended: The last event of a stream came, with no error before it: of all choices,
+            and nothing but a late report may follow.
         unreadable: The body could not be read (encoding, size, syntax): its
             figures can't be trusted to be complete.
         absurd: A report was left out: it had figures that no count of tokens can be.
@@ -168,6 +170,7 @@ class ResponseFacts:
     deltas: int = 0
     hidden: bool = False
     finished: bool = False
+    ended: bool = False
     unreadable: bool = False
     absurd: bool = False
     service_tier: str | None = None

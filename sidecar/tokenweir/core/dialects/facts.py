@@ -34,7 +34,7 @@ def add_texts(facts: ResponseFacts, texts: Iterable[object]) -> None:
     if facts.text_bytes > before:
         facts.deltas += 1
         facts.usage_final = False
-        facts.finished = False
+        facts.finished = facts.ended = False
 
 
 def name_model(facts: ResponseFacts, name: object) -> None:

@@ -55,7 +55,7 @@ class OpenAIChat:
         data = event.data.strip()
         if data == _END:
             # A hint only: usage may still come, and an error is not complete.
-            facts.finished = facts.error is None
+            facts.finished = facts.ended = facts.error is None
         elif data.startswith(b"{"):
             self.read_body(data, facts)
 
