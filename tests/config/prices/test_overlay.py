@@ -83,7 +83,8 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         f"prices.a.input_cost_per_token: {too_much}",
         "prices.a.output_cost_per_token: must be a number",
         "prices.b: must be an object of prices",
-        "prices.c.since: must be a date such as 2026-12-01",
+        "prices.c.0.since: must be a date such as 2026-12-01",
+        "prices.c.1: must be an object of prices",
         "prices.D: is there twice: capitals make no difference",
     )
 

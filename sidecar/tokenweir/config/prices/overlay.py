@@ -24,7 +24,7 @@ from typing import NoReturn
 
 from tokenweir.config.files import Files, UnreadableFileError
 from tokenweir.config.prices.entry import BASE_MODEL, read_entry
-from tokenweir.config.problem import Problem, listed
+from tokenweir.config.problem import Path, Problem, listed
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.price import ModelPrice, PriceList
 
@@ -99,16 +99,20 @@ def read_overlay(document: object, source: str) -> Overlay:
 
 def _lists(name: str, content: object, problems: list[Problem]) -> list[PriceList]:
     """Return the price lists of an entry, or of several that follow each other."""
+    whole: Path = (_OUTERMOST, name)
+    parts = (
+        [((*whole, place), part) for place, part in enumerate(content)]
+        if isinstance(content, list)
+        else [(whole, content)]
+    )
     lists: list[PriceList] = []
-    for part in content if isinstance(content, list) else [content]:
+    for path, part in parts:
         if not isinstance(part, dict):
-            problems.append(Problem((_OUTERMOST, name), "must be an object of prices"))
+            problems.append(Problem(path, "must be an object of prices"))
             continue
         entry = read_entry(part)
         lists += entry.lists
-        problems += [
-            Problem((_OUTERMOST, name, place), text) for place, text in entry.problems
-        ]
+        problems += [Problem((*path, place), text) for place, text in entry.problems]
     return _replacing_each_other(lists)
 
 
