@@ -125,6 +125,8 @@ async def test_json(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
             "output_tokens": 60,
             "reasoning_tokens": 6,
             "audio_output_tokens": 0,
+            "image_input_tokens": 0,
+            "image_output_tokens": 0,
             "outcome_lost": 0,
             "outcome_completed": 1,
             "source_reported": 1,

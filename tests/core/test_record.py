@@ -83,6 +83,8 @@ def test_a_record_says_what_was_used() -> None:
         "output_tokens": "0",
         "reasoning_tokens": "16",
         "audio_output_tokens": "0",
+        "image_input_tokens": "0",
+        "image_output_tokens": "0",
         "source": "counted",
         "outcome": "cut",
         "status": "200",

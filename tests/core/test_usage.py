@@ -21,10 +21,10 @@ def test_every_class_is_counted_once(figures: list[int]) -> None:
 
 def test_sides() -> None:
     """Everything that went in is input, and everything that was generated is output."""
-    usage = TokenUsage(1, 2, 4, 8, 16, 32, 64, 128)
+    usage = TokenUsage(1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
-    assert usage.total_input_tokens == 1 + 2 + 4 + 8 + 16
-    assert usage.total_output_tokens == 32 + 64 + 128
+    assert usage.total_input_tokens == 1 + 2 + 4 + 8 + 16 + 256
+    assert usage.total_output_tokens == 32 + 64 + 128 + 512
 
 
 def test_by_class_leaves_zeros_out() -> None:

@@ -27,7 +27,7 @@ class TokenUsage:
     Tokens that one call used, by disjoint class.
 
     Attributes:
-        input_tokens: Input that was neither cached nor written to a cache nor audio.
+        input_tokens: Input of none of the other classes: fresh text.
         cached_input_tokens: Input that the provider read from its cache.
         cache_write_tokens: Input written to a cache that lives five minutes.
         cache_write_1h_tokens: Input written to a cache that lives an hour.
@@ -35,6 +35,8 @@ class TokenUsage:
         output_tokens: Generated text that the caller sees, tool calls included.
         reasoning_tokens: Generated text that the caller does not see.
         audio_output_tokens: Generated audio.
+        image_input_tokens: Pictures, where the provider tells them apart.
+        image_output_tokens: Generated pictures.
     """
 
     input_tokens: int = 0
@@ -45,6 +47,8 @@ class TokenUsage:
     output_tokens: int = 0
     reasoning_tokens: int = 0
     audio_output_tokens: int = 0
+    image_input_tokens: int = 0
+    image_output_tokens: int = 0
 
     @property
     def total_input_tokens(self) -> int:
@@ -55,12 +59,18 @@ class TokenUsage:
             + self.cache_write_tokens
             + self.cache_write_1h_tokens
             + self.audio_input_tokens
+            + self.image_input_tokens
         )
 
     @property
     def total_output_tokens(self) -> int:
         """Everything that was generated: what an output-token quota counts."""
-        return self.output_tokens + self.reasoning_tokens + self.audio_output_tokens
+        return (
+            self.output_tokens
+            + self.reasoning_tokens
+            + self.audio_output_tokens
+            + self.image_output_tokens
+        )
 
     @property
     def total_tokens(self) -> int:

@@ -222,3 +222,24 @@ def test_last_figure_counts(reports: list[dict[str, Any]]) -> None:
     assert usage.cached_input_tokens == last.get("cache_read_input_tokens", 0)
     assert usage.cache_write_tokens == last.get("cache_creation_input_tokens", 0)
     assert usage.output_tokens == last.get("output_tokens", 0)
+
+
+@pytest.mark.parametrize(
+    ("members", "tier"),
+    [
+        ({}, None),
+        ({"service_tier": "standard"}, "standard"),
+        ({"service_tier": "batch", "speed": "standard"}, "batch"),
+        ({"service_tier": "standard", "speed": "fast"}, "fast"),
+    ],
+)
+def test_service_tier(members: dict[str, Any], tier: str | None) -> None:
+    """It stands in the usage; the fast mode has prices of its own (B09)."""
+    facts = ResponseFacts()
+    read_usage({"input_tokens": 5, **members}, facts, begun_only=True)
+    assert facts.service_tier == tier
+
+    read_usage(
+        {"output_tokens": 7, "service_tier": "standard"}, facts, begun_only=False
+    )
+    assert facts.service_tier == ("fast" if tier == "fast" else "standard")

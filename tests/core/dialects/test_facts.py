@@ -17,6 +17,7 @@ from tokenweir.core.dialects.facts import (
     is_absurd,
     name_error,
     name_model,
+    name_tier,
 )
 from tokenweir.core.dialects.fields import MAX_TOKENS
 
@@ -101,6 +102,28 @@ def test_no_model(name: object) -> None:
     name_model(facts, name)
 
     assert facts.model == "before"
+
+
+@pytest.mark.parametrize(
+    ("names", "tier"),
+    [
+        (("flex",), "flex"),
+        ((None,), None),
+        (("default", None), "default"),
+        (("auto", "priority"), "priority"),
+        (("",), "other"),
+        ((5,), "other"),
+        (("flex\n",), "other"),
+        (("x" * 65,), "other"),
+    ],
+)
+def test_tiers(names: tuple[object, ...], tier: str | None) -> None:
+    """The last one counts; what is no label is a tier all the same (B09)."""
+    facts = ResponseFacts()
+    for name in names:
+        name_tier(facts, name)
+
+    assert facts.service_tier == tier
 
 
 @pytest.mark.parametrize(

@@ -165,3 +165,13 @@ def test_model() -> None:
         facts_of({"model": "gpt-4o-2024-08-06"}, {"model": None}).model
         == "gpt-4o-2024-08-06"
     )
+
+
+def test_service_tier() -> None:
+    """It is that of the reply; an event without one changes nothing (B09)."""
+    facts = ResponseFacts()
+    assert facts.service_tier is None
+
+    read_reply({"service_tier": "flex", "choices": []}, facts)
+    read_reply({"choices": []}, facts)
+    assert facts.service_tier == "flex"

@@ -251,6 +251,26 @@ def test_total_of_the_prompt_alone() -> None:
     assert not facts.usage_final
 
 
+def test_pictures() -> None:
+    """Pictures that are told apart are a class of their own on either side."""
+    usage = usage_of(
+        report(
+            1_300,
+            1_060,
+            prompt_tokens_details={"image_tokens": 1_200, "cached_tokens": 40},
+            completion_tokens_details={"image_tokens": 1_056},
+        )
+    )
+
+    assert usage == TokenUsage(
+        input_tokens=60,
+        cached_input_tokens=40,
+        image_input_tokens=1_200,
+        output_tokens=4,
+        image_output_tokens=1_056,
+    )
+
+
 def test_audio() -> None:
     """Audio is told apart on both sides; text is what is left (B11)."""
     usage = usage_of(
@@ -272,7 +292,9 @@ def test_audio() -> None:
 
 FIGURES = st.none() | st.integers(-2, 50) | st.sampled_from(["1", 1.5, True, math.inf])
 DETAILS = st.none() | st.dictionaries(
-    st.sampled_from(["cached_tokens", "audio_tokens", "reasoning_tokens", "cache_write_tokens"]),
+    st.sampled_from(
+        ["cached_tokens", "audio_tokens", "image_tokens", "reasoning_tokens", "cache_write_tokens"]
+    ),
     FIGURES,
 )  # fmt: skip
 REPORTS = st.fixed_dictionaries(

@@ -14,9 +14,11 @@ from __future__ import annotations
 from typing import Any
 
 from tokenweir.core.dialects.base import ResponseFacts
-from tokenweir.core.dialects.facts import figure, is_absurd
+from tokenweir.core.dialects.facts import figure, is_absurd, name_tier
 from tokenweir.core.usage import TokenUsage
 
+# A mode at a price of its own, beside the tiers.
+_FAST = "fast"
 _INPUTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
@@ -28,6 +30,10 @@ def read_usage(report: object, facts: ResponseFacts, *, begun_only: bool) -> Non
     """
     if not isinstance(report, dict):
         return
+    # An answer that began in the fast mode stays in it, whatever a later event repeats.
+    if facts.service_tier != _FAST:
+        fast = report.get("speed") == _FAST
+        name_tier(facts, _FAST if fast else report.get("service_tier"))
     if is_absurd(report):
         facts.absurd = True
         return

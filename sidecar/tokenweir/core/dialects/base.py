@@ -158,6 +158,7 @@ class ResponseFacts:
         unreadable: The body could not be read (encoding, size, syntax): its
             figures can't be trusted to be complete.
         absurd: A report was left out: it had figures that no count of tokens can be.
+        service_tier: The tier that served it, in the provider's word, or None.
     """
 
     usage: TokenUsage | None = None
@@ -172,6 +173,7 @@ class ResponseFacts:
     ended: bool = False
     unreadable: bool = False
     absurd: bool = False
+    service_tier: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

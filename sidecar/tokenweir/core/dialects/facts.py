@@ -17,7 +17,7 @@ from tokenweir.core.dialects.fields import MAX_MODEL_CHARS, MAX_TOKENS
 # twice what models commonly generate at most. Beyond it only bytes are counted.
 MAX_RETAINED_BYTES = 256 * 1024
 
-_ERROR_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+_LABEL = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 
 def add_texts(facts: ResponseFacts, texts: Iterable[object]) -> None:
@@ -47,6 +47,18 @@ def name_model(facts: ResponseFacts, name: object) -> None:
         facts.model = name
 
 
+def name_tier(facts: ResponseFacts, name: object) -> None:
+    """
+    Take *name* as the tier of service; null says nothing.
+
+    What can't be a label is ``"other"``: a tier that nobody has prices for, and not
+    the default one.
+    """
+    if name is not None:
+        is_label = isinstance(name, str) and _LABEL.fullmatch(name)
+        facts.service_tier = str(name) if is_label else "other"
+
+
 def name_error(facts: ResponseFacts, *names: object) -> None:
     """
     Take the first of *names* that can be a label, else just ``"error"``.
@@ -54,7 +66,7 @@ def name_error(facts: ResponseFacts, *names: object) -> None:
     Providers put prose and requests' own words into errors: none of it is kept.
     """
     for name in names:
-        if isinstance(name, str) and _ERROR_NAME.fullmatch(name):
+        if isinstance(name, str) and _LABEL.fullmatch(name):
             facts.error = name
             return
     facts.error = "error"

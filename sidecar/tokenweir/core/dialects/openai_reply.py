@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tokenweir.core.dialects.base import ResponseFacts
-from tokenweir.core.dialects.facts import add_texts, name_error, name_model
+from tokenweir.core.dialects.facts import add_texts, name_error, name_model, name_tier
 from tokenweir.core.dialects.openai_usage import read_usage
 
 # Of each list, as many are looked at: OpenAI allows 128 choices and 128 tools.
@@ -22,6 +22,7 @@ _MAX_ITEMS = 256
 def read_reply(reply: dict[str, Any], facts: ResponseFacts) -> None:
     """Take *reply*, a whole answer or an event's data, into *facts*."""
     name_model(facts, reply.get("model"))
+    name_tier(facts, reply.get("service_tier"))
     _read_error(reply, facts)
     choices = _objects(reply.get("choices"))
     add_texts(facts, (text for choice in choices for text in _texts(choice)))

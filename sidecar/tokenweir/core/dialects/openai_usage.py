@@ -76,6 +76,7 @@ def _merge(sides: _Sides, report: dict[str, Any], known: TokenUsage) -> TokenUsa
     cached_tokens = into.take(cached or known.cached_input_tokens)
     written_tokens = into.take(written or known.cache_write_tokens)
     heard = into.take(_first(inputs, "audio_tokens") or known.audio_input_tokens)
+    seen = into.take(_first(inputs, "image_tokens") or known.image_input_tokens)
 
     outputs = _details(report, "completion_tokens_details", "output_tokens_details")
     reasoning = _first(outputs, "reasoning_tokens") or known.reasoning_tokens
@@ -83,6 +84,7 @@ def _merge(sides: _Sides, report: dict[str, Any], known: TokenUsage) -> TokenUsa
     out_of = _Share(max(sides.output or known.total_output_tokens, reasoning))
     reasoning_tokens = out_of.take(reasoning)
     spoken = out_of.take(_first(outputs, "audio_tokens") or known.audio_output_tokens)
+    drawn = out_of.take(_first(outputs, "image_tokens") or known.image_output_tokens)
     return TokenUsage(
         input_tokens=into.left,
         cached_input_tokens=cached_tokens,
@@ -91,6 +93,8 @@ def _merge(sides: _Sides, report: dict[str, Any], known: TokenUsage) -> TokenUsa
         output_tokens=out_of.left,
         reasoning_tokens=reasoning_tokens,
         audio_output_tokens=spoken,
+        image_input_tokens=seen,
+        image_output_tokens=drawn,
     )
 
 
