@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from tokenweir.core.budget import Crossing
 from tokenweir.core.holding import State
 from tokenweir.core.partition import all_tags, tag_of
 from tokenweir.core.usage import TokenUsage
@@ -28,6 +29,9 @@ class Silent:
         """See `LedgerEvents`."""
 
     def holds_reaped(self, count: int) -> None:
+        """See `Events`."""
+
+    def budget_crossed(self, crossing: Crossing) -> None:
         """See `Events`."""
 
     def spool_size(self, waiting: int) -> None:

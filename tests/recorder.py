@@ -1,5 +1,6 @@
 """Notes what would be logged and measured."""
 
+from tokenweir.core.budget import Crossing
 from tokenweir.telemetry.hooks import ExchangeDetails
 
 
@@ -33,6 +34,9 @@ class Recorder:
         """Nobody asks for it."""
 
     def holds_reaped(self, count: int) -> None:
+        """Nobody asks for it."""
+
+    def budget_crossed(self, crossing: Crossing) -> None:
         """Nobody asks for it."""
 
     def spool_size(self, waiting: int) -> None:

@@ -22,16 +22,18 @@ from tokenweir.core.usage import Source, TokenUsage
         (Axis.INPUT_TOKENS, 200),
         (Axis.OUTPUT_TOKENS, 1_000),
         (Axis.CONCURRENCY, 1),
+        (Axis.BUDGET_TOKENS, 1_200),
+        (Axis.BUDGET_USD, 77),
     ],
 )
 def test_amount_by_axis(axis: Axis, amount: int) -> None:
     """Each axis counts its own part; an exchange has one slot, however it retries."""
-    assert amount_of(axis, Amounts(3, 200, 1_000)) == amount
+    assert amount_of(axis, Amounts(3, 200, 1_000, 77)) == amount
 
 
 def test_every_axis_counts_something() -> None:
     """There is no axis for which a request would be free."""
-    assert all(amount_of(axis, Amounts(1, 1, 1)) > 0 for axis in Axis)
+    assert all(amount_of(axis, Amounts(1, 1, 1, 1)) > 0 for axis in Axis)
 
 
 def test_quotas_of_all_tags() -> None:
@@ -46,6 +48,8 @@ def test_settlement_amounts() -> None:
     usage = TokenUsage(
         input_tokens=10, cached_input_tokens=5, output_tokens=7, reasoning_tokens=2
     )
-    settlement = Settlement(usage, Source.REPORTED, Outcome.COMPLETED, requests=2)
+    settlement = Settlement(
+        usage, Source.REPORTED, Outcome.COMPLETED, requests=2, cost_nanousd=33
+    )
 
-    assert settlement.amounts == Amounts(2, 15, 9)
+    assert settlement.amounts == Amounts(2, 15, 9, 33)

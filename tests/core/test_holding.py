@@ -8,12 +8,15 @@ from tests.ledger.builders import (
     START_MS,
     TAG,
     WORST_CASE,
+    budget,
     concurrency,
     hold,
     tokens,
+    turns,
     used,
 )
 from tokenweir.core.bucket import MAX_TOKENS
+from tokenweir.core.budget import MAX_SPENT
 from tokenweir.core.hold import Amounts, Limit, Outcome, Part, Settlement
 from tokenweir.core.holding import (
     MAX_RATE,
@@ -33,10 +36,12 @@ from tokenweir.core.holding import (
     share_of,
     started_ms,
     untaken,
+    with_output,
 )
 from tokenweir.core.policy import Axis
 from tokenweir.core.slots import MAX_DURATION_MS
 from tokenweir.core.usage import Source
+from tokenweir.core.window import Window
 
 EPOCH = START_MS - 5_000_000
 HELD = Holding(State.HELD, started_ms=1_000, amounts=Amounts(1, 40, 60))
@@ -134,10 +139,64 @@ def test_untaken_limits_are_named_but_not_debited() -> None:
     """
     A hold begins with all of its limits, and nothing taken from any.
     """
-    assert untaken((tokens(100, 60), concurrency(3))) == (
+    assert untaken((tokens(100, 60), concurrency(3)), START_MS) == (
         Taken("tpm|tokens_per_minute|tenant=acme", Axis.TOKENS, 60, 100, 0),
         Taken("slots|concurrency|tenant=acme", Axis.CONCURRENCY, 0, 3, 0),
     )
+
+
+def test_a_budget_is_booked_into_the_window_in_which_the_hold_began() -> None:
+    """
+    Whatever the clock says later; a moment of none of the three means the middle one.
+    """
+    yesterday, today, tomorrow, after = turns()
+    limits = (budget(100),)
+
+    assert untaken(limits, today - 1)[0].window == Window(yesterday, today)
+    assert untaken(limits, today)[0].window == Window(today, tomorrow)
+    assert untaken(limits, after)[0].window == Window(today, tomorrow)
+    assert untaken(limits, today)[0].thresholds == (50, 80, 95)
+
+
+def test_less_output_costs_less() -> None:
+    """
+    What an exchange is charged for without a settle follows its output.
+    """
+    amounts = Amounts(1, 40, 60, 1_000)
+
+    assert with_output(amounts, 50, 7) == Amounts(1, 40, 50, 930)
+    assert with_output(amounts, 70, 7) == Amounts(1, 40, 70, 1_070)
+    assert with_output(amounts, 0, 50).cost_nanousd == 0
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        replace(budget(1), capacity=MAX_SPENT + 1),
+        replace(budget(1), hard_limit=MAX_SPENT + 1),
+        replace(budget(1), turns=()),
+        replace(budget(1), turns=(1, 2, 3)),
+        replace(budget(1), turns=(1, 2, 2, 3)),
+        replace(budget(1), turns=(-1, 2, 3, 4)),
+    ],
+)
+def test_a_budget_without_sound_windows_is_refused(limit: Limit) -> None:
+    """
+    What the scripts can't compute with never gets to them.
+    """
+    with pytest.raises(ValueError, match="budget"):
+        Share("h", (limit,), WORST_CASE, "gpt-4o")
+
+
+@pytest.mark.parametrize("nanousd", [-1, MAX_SPENT + 1])
+def test_a_cost_out_of_range_is_refused(nanousd: int) -> None:
+    """
+    Costs stay within what is exact.
+    """
+    with pytest.raises(ValueError, match="cost"):
+        Share("h", (), Amounts(1, 1, 1, nanousd), "gpt-4o")
+    with pytest.raises(ValueError, match="cost"):
+        Share("h", (), WORST_CASE, "gpt-4o", output_nanousd=nanousd)
 
 
 def test_long_keys_are_shortened() -> None:

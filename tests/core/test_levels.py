@@ -1,12 +1,22 @@
 from dataclasses import replace
 
-from tests.ledger.builders import WORST_CASE, concurrency, requests, tokens
+from tests.ledger.builders import (
+    START_MS,
+    WORST_CASE,
+    budget,
+    concurrency,
+    requests,
+    tokens,
+    turns,
+)
 from tokenweir.core.bucket import UNITS_PER_TOKEN, Bucket, full
-from tokenweir.core.hold import Amounts, Limit
+from tokenweir.core.budget import KEPT_MS, Crossing, Spending
+from tokenweir.core.hold import Amounts, Limit, LimitState
 from tokenweir.core.holding import Holding, State, untaken
 from tokenweir.core.levels import Levels
 from tokenweir.core.rejection import QuotaFailure
 from tokenweir.core.slots import MAX_DURATION_MS, UNKNOWN_WAIT_MS, Slots
+from tokenweir.core.window import Window
 
 TPM, RPM, SLOTS = tokens(150, 60), requests(2), concurrency(1)
 KEY = "tpm|tokens_per_minute|tenant=acme"
@@ -16,7 +26,7 @@ NOTHING = Amounts(0, 0, 0)
 
 def blank(*limits: Limit) -> Holding:
     """A hold that has taken nothing."""
-    return Holding(State.CANCELLED, taken=untaken(limits))
+    return Holding(State.CANCELLED, taken=untaken(limits, 0))
 
 
 def take(levels: Levels, *limits: Limit, now_ms: int = 0, name: str = "h") -> Holding:
@@ -208,3 +218,117 @@ def test_buckets_that_are_long_full_are_forgotten() -> None:
     levels.forget(idle)
 
     assert set(levels.buckets) == {"held", "owing", "young"}
+
+
+# === budgets ======================================================================
+
+BUDGET = budget(1_000)
+BUDGET_KEY = "budget|budget_usd|tenant=acme"
+TODAY = Window(*turns()[1:3])
+COSTLY = Amounts(1, 40, 60, 400)
+
+
+def spend(levels: Levels, nanousd: int, *limits: Limit) -> None:
+    """Take the worst case from *limits*, and settle it to so much."""
+    before = blank(*limits)
+    before = replace(before, taken=untaken(limits, START_MS))
+    taken = levels.move("h", before, COSTLY, START_MS + 30_000, START_MS)
+    held = replace(before, state=State.HELD, taken=taken)
+    levels.move("h", held, Amounts(1, 40, 9, nanousd), None, START_MS)
+
+
+def test_a_budget_fails_until_its_window_turns() -> None:
+    """
+    A refusal tells what is spent, reserved and asked for, and when the window ends.
+    """
+    spending = Spending(TODAY.end_ms, 500, 101)
+    levels = Levels(spendings={(BUDGET_KEY, TODAY.begin_ms): spending})
+
+    assert levels.failure(BUDGET, COSTLY, START_MS) == QuotaFailure(
+        *("budget", BUDGET.axis, "tenant=acme"),
+        *(1_000, 500, 101, 400, TODAY.end_ms - START_MS),
+    )
+    assert levels.failure(BUDGET, replace(COSTLY, cost_nanousd=399), START_MS) is None
+    assert levels.failure(BUDGET, COSTLY, TODAY.end_ms - 1) is not None
+    assert levels.failure(BUDGET, COSTLY, TODAY.end_ms) is None
+
+
+def test_a_hard_limit_is_what_is_enforced() -> None:
+    """
+    Shares of a budget that is spent are still those of its capacity.
+    """
+    levels = Levels()
+    relaxed = replace(BUDGET, hard_limit=1_500)
+    spend(levels, 1_100, BUDGET)
+    assert levels.failure(relaxed, COSTLY, START_MS) is None
+    assert levels.state(relaxed, START_MS).remaining == 0
+    spend(levels, 1, relaxed)
+    refused = levels.failure(relaxed, COSTLY, START_MS)
+
+    assert refused is not None
+    assert (refused.capacity, refused.used) == (1_500, 1_101)
+    assert [each.percent for each in levels.crossings] == [95]
+
+
+def test_a_budget_tells_what_is_left() -> None:
+    """
+    Neither spent nor reserved, until the window turns.
+    """
+    levels = Levels()
+    spend(levels, 150, BUDGET)
+
+    assert levels.state(BUDGET, START_MS) == LimitState(
+        BUDGET, 850, TODAY.end_ms - START_MS
+    )
+
+
+def test_a_settle_replaces_the_reserved_cost() -> None:
+    """
+    What was reserved is given back, and what it really cost is spent.
+    """
+    levels = Levels()
+    spend(levels, 150, BUDGET)
+    spend(levels, 0, BUDGET)
+
+    assert levels.spendings == {
+        (BUDGET_KEY, TODAY.begin_ms): Spending(TODAY.end_ms, 150, 0)
+    }
+
+
+def test_a_threshold_is_told_once_a_window() -> None:
+    """
+    Not again when spending sinks by a correction and rises anew.
+    """
+    levels = Levels()
+    for nanousd in (499, 1, 400, 20, 200):
+        spend(levels, nanousd, BUDGET)
+
+    assert levels.crossings == [
+        Crossing(BUDGET_KEY, 50, 500, 1_000, TODAY),
+        Crossing(BUDGET_KEY, 80, 900, 1_000, TODAY),
+        Crossing(BUDGET_KEY, 95, 1_120, 1_000, TODAY),
+    ]
+
+
+def test_a_budget_is_not_retuned_nor_rebased() -> None:
+    """
+    Its capacity is the policy's of each call: the window keeps only what was spent.
+    """
+    levels = Levels()
+    levels.retune([BUDGET], START_MS)
+    levels.rebase([BUDGET], START_MS)
+
+    assert (levels.buckets, levels.spendings) == ({}, {})
+
+
+def test_windows_that_ended_long_ago_are_forgotten() -> None:
+    """
+    Those of yesterday are kept for settles that come late.
+    """
+    levels = Levels()
+    spend(levels, 1, BUDGET)
+    levels.forget(TODAY.end_ms + KEPT_MS - 1)
+    assert levels.spendings
+    levels.forget(TODAY.end_ms + KEPT_MS)
+
+    assert not levels.spendings

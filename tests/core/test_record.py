@@ -70,6 +70,7 @@ def test_a_record_says_what_was_used() -> None:
         duration_ms=1_500,
         first_token_ms=80,
         flags=("ledger_open", "drained"),
+        cost_nanousd=1_234,
     )
     record = record_of(hold(1), settlement)
 
@@ -92,6 +93,7 @@ def test_a_record_says_what_was_used() -> None:
         "duration_ms": "1500",
         "first_token_ms": "80",
         "flags": "ledger_open,drained",
+        "cost_nanousd": "1234",
     }
 
 

@@ -6,13 +6,16 @@ import pytest
 
 from tests.ledger.builders import (
     START_MS,
+    budget,
     concurrency,
     hold,
     requests,
     tokens,
+    turns,
     used,
 )
 from tokenweir.core.bucket import MAX_TOKENS
+from tokenweir.core.budget import Spending
 from tokenweir.core.hold import (
     Amounts,
     Denied,
@@ -21,6 +24,7 @@ from tokenweir.core.hold import (
     Limit,
     LimitState,
     Settlement,
+    Stale,
 )
 from tokenweir.core.holding import (
     HOLD_MS,
@@ -52,7 +56,7 @@ class Ledger:
         self.tag = Tag()
         self.now_ms = START_MS
 
-    def reserve(self, made: Hold) -> Granted | Denied | None:
+    def reserve(self, made: Hold) -> Granted | Denied | Stale | None:
         """Reserve now."""
         return self.tag.reserve(share(made), self.now_ms)
 
@@ -620,3 +624,108 @@ def test_a_hold_without_limits_is_a_hold(ledger: Ledger) -> None:
     assert ledger.reserve(hold(1)) == answer
     ledger.settle(hold(1), used(30, 20))
     assert ledger.records == [("completed", "30", "20", "0")]
+
+
+# === budgets ======================================================================
+
+BUDGET = budget(1_000)
+TODAY = turns()[1]
+COSTLY = Amounts(1, 40, 60, 400)
+
+
+def spending(ledger: Ledger, start_ms: int = TODAY) -> Spending:
+    """What became of the budget in a window."""
+    return ledger.tag.levels.spendings["budget|budget_usd|tenant=acme", start_ms]
+
+
+def costly(number: int, *limits: Limit, price: int = 5) -> Hold:
+    """A hold of 400 nano-USD, at so much an output token."""
+    made = hold(number, *limits, amounts=COSTLY)
+    return replace(made, output_nanousd=price)
+
+
+def test_worst_cases_of_calls_in_flight_fit_together(ledger: Ledger) -> None:
+    """
+    A budget is never passed by calls that run at the same time (B12).
+    """
+    answers = [ledger.reserve(costly(number, BUDGET)) for number in range(5)]
+
+    assert [type(answer) for answer in answers] == [Granted] * 2 + [Denied] * 3
+    assert spending(ledger).reserved == 800
+    ledger.settle(costly(0, BUDGET), replace(used(40, 10), cost_nanousd=150))
+    assert isinstance(ledger.reserve(costly(9, BUDGET)), Granted)
+    assert (spending(ledger).spent, spending(ledger).reserved) == (150, 800)
+
+
+def test_windows_of_another_time_are_stale(ledger: Ledger) -> None:
+    """
+    The ledger's clock decides in which window a call is; it says what it reads.
+    """
+    later = replace(BUDGET, turns=turns(START_MS + 5 * 86_400_000))
+
+    assert ledger.reserve(costly(1, TPM, later)) == Stale(str(START_MS), START_MS)
+    assert ledger.tag.holdings == {}
+    assert isinstance(ledger.reserve(costly(1, TPM, BUDGET)), Granted)
+
+
+def test_a_settle_books_into_the_window_of_its_reserve(ledger: Ledger) -> None:
+    """
+    An answer that ends after midnight is yesterday's cost.
+    """
+    ledger.reserve(costly(1, BUDGET))
+    ledger.now_ms = turns()[2] + 5
+    ledger.settle(costly(1, BUDGET), replace(used(40, 10), cost_nanousd=150))
+
+    assert spending(ledger) == Spending(turns()[2], 150, 0)
+    assert len(ledger.tag.levels.spendings) == 1
+
+
+def test_shadow_budgets_count_what_they_would_have_refused(ledger: Ledger) -> None:
+    """
+    They are there to tell what is spent, also above their capacity.
+    """
+    shadow = replace(BUDGET, capacity=300, shadow=True)
+    answer = ledger.reserve(costly(1, shadow))
+
+    assert isinstance(answer, Granted)
+    assert [why.quota for why in answer.shadowed] == ["budget"]
+    assert [state.remaining for state in answer.states] == [0]
+    assert spending(ledger).reserved == 400
+
+
+def test_a_lost_exchange_costs_what_it_can_have_made(ledger: Ledger) -> None:
+    """
+    Its reserved cost less the output that it can't have had.
+    """
+    ledger.reserve(costly(1, BUDGET))
+    ledger.extend(costly(1, BUDGET), 20)
+    ledger.tag.reap(LATER, 9)
+
+    assert (spending(ledger).spent, spending(ledger).reserved) == (400 - 40 * 5, 0)
+    assert ledger.tag.records[-1]["cost_nanousd"] == "200"
+    assert ledger.rolled_up()["cost_nanousd"] == 200
+    ledger.settle(costly(1, BUDGET), replace(used(40, 10), cost_nanousd=150))
+    assert spending(ledger).spent == 150
+    assert ledger.rolled_up()["cost_nanousd"] == 150
+
+
+def test_progress_beyond_the_worst_case_costs_at_once(ledger: Ledger) -> None:
+    """
+    The next caller feels it before the exchange has ended.
+    """
+    ledger.reserve(costly(1, BUDGET))
+    ledger.extend(costly(1, BUDGET), 160)
+
+    assert spending(ledger).reserved == 400 + 100 * 5
+
+
+def test_thresholds_are_told_once(ledger: Ledger) -> None:
+    """
+    By whatever verb made the spending pass them.
+    """
+    ledger.reserve(costly(1, BUDGET))
+    ledger.settle(costly(1, BUDGET), replace(used(40, 10), cost_nanousd=820))
+    told = ledger.tag.crossings()
+
+    assert [(each.percent, each.spent) for each in told] == [(80, 820)]
+    assert ledger.tag.crossings() == ()

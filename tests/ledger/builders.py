@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from tokenweir.core.bucket import UNITS_PER_TOKEN, refill
+from tokenweir.core.budget import Crossing
 from tokenweir.core.hold import (
     Amounts,
     Hold,
@@ -46,6 +47,7 @@ class Recorder:
     seconds: float = 0.0
     reaped: int = 0
     spooled: list[int] = field(default_factory=list)
+    crossings: list[Crossing] = field(default_factory=list)
     faults: list[tuple[str, BaseException]] = field(default_factory=list)
 
     def ledger_call(
@@ -64,6 +66,10 @@ class Recorder:
     def holds_reaped(self, count: int) -> None:
         """Holds were reaped."""
         self.reaped += count
+
+    def budget_crossed(self, crossing: Crossing) -> None:
+        """A threshold was passed."""
+        self.crossings.append(crossing)
 
     def spool_size(self, waiting: int) -> None:
         """So many wait."""
@@ -90,6 +96,34 @@ def requests(capacity: int, *, quota: str = "rpm", shadow: bool = False) -> Limi
 def concurrency(slots: int, *, quota: str = "slots", shadow: bool = False) -> Limit:
     """A limit on exchanges in flight."""
     return Limit(quota, Axis.CONCURRENCY, "tenant=acme", 0, slots, shadow)
+
+
+def turns(now_ms: int = START_MS, days: int = 1) -> tuple[int, ...]:
+    """The bounds of yesterday, today and tomorrow, in UTC."""
+    length_ms = days * 86_400_000
+    start_ms = now_ms - now_ms % length_ms
+    return tuple(start_ms + n * length_ms for n in (-1, 0, 1, 2))
+
+
+def budget(
+    nanousd: int,
+    *,
+    quota: str = "budget",
+    shadow: bool = False,
+    thresholds: tuple[int, ...] = (50, 80, 95),
+    now_ms: int = START_MS,
+) -> Limit:
+    """A limit on money a day."""
+    return Limit(
+        quota,
+        Axis.BUDGET_USD,
+        "tenant=acme",
+        0,
+        nanousd,
+        shadow,
+        turns(now_ms),
+        thresholds,
+    )
 
 
 def hold(

@@ -12,6 +12,7 @@ import pytest
 
 from tests.ledger.builders import SUBJECT, Clock, Recorder, comparable
 from tests.servers import Server
+from tokenweir.core.budget import MAX_SPENT
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import (
     Amounts,
@@ -22,10 +23,11 @@ from tokenweir.core.hold import (
     Outcome,
     Part,
     Settlement,
+    Stale,
 )
 from tokenweir.core.holding import State
 from tokenweir.core.levels import Levels
-from tokenweir.core.policy import Axis
+from tokenweir.core.policy import BUDGETS, Axis
 from tokenweir.core.usage import Source, TokenUsage
 from tokenweir.ledger.memory import MemoryStore
 from tokenweir.ledger.redis import RedisStore
@@ -47,6 +49,9 @@ VERBS = {
 WAITS_MS = (0, 1, 13, 700, 700, 5_000, 5_000, 5_000, 29_999, 30_000, 61_000)
 RARE_WAITS_MS = (910_000, 1_200_000, 10**8, 4 * 10**10, -1, -40_000)
 CAPACITIES = (1, 3, 100, 150, 1_000, 10_000_000_000)
+BUDGET_CAPACITIES = (1, 70, 149, 10_001, MAX_SPENT)
+THRESHOLDS = ((), (50, 80, 95), (1,), (33, 100))
+STALE_BY_MS = (0, 0, 0, 0, 59_999, -60_001, 10**8)
 SLOTS = (1, 1, 2, 3, 7)
 RATES = (1, 7, 60, 1_000, 10_000_000_000)
 PEOPLE = ("ann", "Ünal 1 2", "x" * 300)
@@ -60,30 +65,45 @@ class Dice:
     """Throws what is asked for next."""
 
     random: random.Random
+    clock: Clock
 
     def limits(self) -> tuple[Limit, ...]:
         """Up to four limits, out of a few quotas whose figures change."""
-        quotas = self.random.sample(range(10), self.random.choice((0, 1, 2, 3, 4)))
+        quotas = self.random.sample(range(14), self.random.choice((0, 1, 2, 3, 4)))
         return tuple(self.limit(number) for number in sorted(quotas))
 
     def limit(self, number: int) -> Limit:
         """The quota of that number, as the policy has it today."""
-        axis = list(Axis)[number % 5]
+        axis = list(Axis)[number % len(Axis)]
         is_slots = axis is Axis.CONCURRENCY
+        is_budget = axis in BUDGETS
         return Limit(
             f"q{number}",
             axis,
             f"tenant=acme,user={PEOPLE[number % 3]}",
-            0 if is_slots else self.random.choice(RATES),
-            self.random.choice(SLOTS if is_slots else CAPACITIES),
+            0 if is_slots or is_budget else self.random.choice(RATES),
+            self.random.choice(
+                SLOTS if is_slots else BUDGET_CAPACITIES if is_budget else CAPACITIES
+            ),
             self.random.random() < 0.25,
+            self.turns() if is_budget else (),
+            self.random.choice(THRESHOLDS) if is_budget else (),
+            self.random.choice((0, 0, 80, 20_000)) if is_budget else 0,
         )
+
+    def turns(self) -> tuple[int, ...]:
+        """Windows of a minute or a day; now and then those of another time."""
+        length_ms = self.random.choice((60_000, 86_400_000))
+        moment_ms = self.clock.now_ms + self.random.choice(STALE_BY_MS)
+        start_ms = moment_ms - moment_ms % length_ms
+        return tuple(start_ms + n * length_ms for n in (-1, 0, 1, 2))
 
     def amounts(self) -> Amounts:
         """What is reserved."""
         few = (0, 1, 20, 50, 99)
         choose = self.random.choice
-        return Amounts(choose((0, 1, 1, 1, 2)), choose(few), choose(few))
+        cost = choose((0, 1, 70, 3_000, MAX_SPENT))
+        return Amounts(choose((0, 1, 1, 1, 2)), choose(few), choose(few), cost)
 
     def settlement(self) -> Settlement:
         """What was used."""
@@ -103,6 +123,7 @@ class Dice:
             choose((0, 1, 333, 2_000, 61_001, 100_000_000)),
             choose((None, 5)),
             choose(((), ("ledger_open", "x"))),
+            choose((0, 1, 69, 5_000, MAX_SPENT)),
         )
 
     def detail(self, verb: str) -> object:
@@ -184,12 +205,13 @@ class Twins:
         parts: tuple[Part, ...] = (Part(self.tag, self.dice.limits()),)
         if self.dice.random.random() < 0.2:  # another tag keeps the record
             parts = (Part(f"{self.tag}-first", ()), *parts)
-        return Hold(name, parts, self.dice.amounts(), SUBJECT)
+        price = self.dice.random.choice((0, 1, 150))
+        return Hold(name, parts, self.dice.amounts(), SUBJECT, price)
 
 
 async def perform(
     ledger: TaggedLedger, verb: str, hold: Hold, detail: object
-) -> Granted | Denied | str | None:
+) -> Granted | Denied | Stale | str | None:
     """Return what a verb was answered with, or that it was not."""
     try:
         match verb, detail:
@@ -214,12 +236,13 @@ async def twins(
     # Redis forgets by its own clock, not by the test's: here neither does.
     monkeypatch.setattr(Levels, "forget", lambda _levels, _now_ms: None)
     server: Server = request.getfixturevalue(request.param)
-    clock, events = Clock(), Recorder()
-    redis = RedisStore(server.url, events, deadline_seconds=30, now_ms=clock)
-    memory = MemoryStore(Recorder(), now_ms=clock)
-    yield Twins(memory, redis, clock, Dice(random.Random()))
+    clock, events, others = Clock(), Recorder(), Recorder()
+    redis = RedisStore(server.url, others, deadline_seconds=30, now_ms=clock)
+    memory = MemoryStore(events, now_ms=clock)
+    yield Twins(memory, redis, clock, Dice(random.Random(), clock))
     await redis.close()
-    assert events.faults == []
+    assert others.faults == []
+    assert others.crossings == events.crossings
 
 
 @pytest.mark.parametrize("seed", range(SERIES))
@@ -232,7 +255,7 @@ async def test_scripts_do_what_the_reference_does(twins: Twins, seed: int) -> No
         await twins.step()
         await twins.compare()
 
-    assert {"Granted", "Denied"} <= set(twins.seen)
+    assert {"Granted", "Denied", "Stale"} <= set(twins.seen)
 
 
 async def test_the_series_meet_every_case() -> None:
@@ -243,7 +266,7 @@ async def test_the_series_meet_every_case() -> None:
     for seed in range(SERIES):
         clock = Clock()
         memory, other = (MemoryStore(Recorder(), now_ms=clock) for _ in range(2))
-        twins = Twins(memory, other, clock, Dice(random.Random(seed)))
+        twins = Twins(memory, other, clock, Dice(random.Random(seed), clock))
         for _ in range(STEPS):
             await twins.step()
         seen.update(twins.seen)

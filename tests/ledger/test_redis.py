@@ -28,7 +28,7 @@ from tests.ledger.conftest import PATIENCE
 from tests.relay import relay_to
 from tests.servers import Server
 from tokenweir.core.errors import LedgerUnavailableError
-from tokenweir.core.hold import Denied, Granted, Hold
+from tokenweir.core.hold import Denied, Granted, Hold, Stale
 from tokenweir.core.holding import HOLD_MS, State, share_of
 from tokenweir.ledger.redis import SWEPT_PER_CALL, RedisStore
 from tokenweir.ledger.tagged import TaggedLedger
@@ -255,7 +255,7 @@ async def test_recovery_after_a_pause(own_server: Server, events: Recorder) -> N
     await store.close()
 
 
-async def _try(ledger: TaggedLedger, made: Hold) -> Granted | Denied | None:
+async def _try(ledger: TaggedLedger, made: Hold) -> Granted | Denied | Stale | None:
     """Reserve; None: there was no answer in time."""
     try:
         return await ledger.reserve(made)

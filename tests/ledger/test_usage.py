@@ -40,7 +40,8 @@ async def store(events: Recorder, clock: Clock) -> MemoryStore:
     for number, (tenant, key, model, hours, tokens) in enumerate(history):
         clock.now_ms = START_MS + 3_600_000 * hours
         made = asked_by(number, tenant, key, model, clock.now_ms)
-        await ledger.settle(made, used(tokens, 2 * tokens))
+        settlement = replace(used(tokens, 2 * tokens), cost_nanousd=3 * tokens)
+        await ledger.settle(made, settlement)
     return store
 
 
@@ -93,7 +94,7 @@ async def test_one_tenant_is_told_apart(store: MemoryStore) -> None:
 
 async def test_all_figures_are_summed(store: MemoryStore) -> None:
     """
-    Exchanges, attempts, tokens by class, outcomes and sources.
+    Exchanges, attempts, tokens by class, cost, outcomes and sources.
     """
     sums = await usage(store, HOUR, HOUR + 2)
 
@@ -102,6 +103,7 @@ async def test_all_figures_are_summed(store: MemoryStore) -> None:
         "requests": 4,
         "input_tokens": 1_111,
         "output_tokens": 2_222,
+        "cost_nanousd": 3_333,
         "outcome_completed": 4,
         "source_reported": 4,
     }

@@ -2,9 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.ledger.builders import TAG, concurrency, hold, tokens, used
+from tests.ledger.builders import TAG, budget, concurrency, hold, tokens, used
 from tokenweir.core.bucket import Bucket
-from tokenweir.core.hold import Amounts, Denied, Granted, LimitState, Part
+from tokenweir.core.budget import Crossing, Spending
+from tokenweir.core.hold import Amounts, Denied, Granted, LimitState, Part, Stale
 from tokenweir.core.holding import (
     Holding,
     Share,
@@ -15,18 +16,20 @@ from tokenweir.core.holding import (
 )
 from tokenweir.core.policy import Axis
 from tokenweir.core.rejection import QuotaFailure
+from tokenweir.core.window import Window
 from tokenweir.ledger import wire
 
 TPM, SLOTS = tokens(100, 60), concurrency(3, shadow=True)
 LABELS = {"hold": "1-2-3", "tenant": "acme", "key": ""}
-SHARE = Share("1-2-3", (TPM, SLOTS), Amounts(1, 40, 60), "gpt-4o", LABELS)
+DAY = budget(900, now_ms=86_400_000)
+SHARE = Share("1-2-3", (TPM, SLOTS), Amounts(1, 40, 60, 77), "gpt-4o", LABELS, 5)
 
 
 def test_a_share_is_written_with_its_lengths() -> None:
     """
     Lists go with their number before them, so that nothing can be mistaken.
     """
-    head = ["1-2-3", "gpt-4o", 1, 40, 60, 2]
+    head = ["1-2-3", "gpt-4o", 1, 40, 60, 77, 5, 2]
     first = ["tpm|tokens_per_minute|tenant=acme", "tokens_per_minute", 60, 100, 0]
     second = ["slots|concurrency|tenant=acme", "concurrency", 0, 3, 1]
 
@@ -37,10 +40,49 @@ def test_a_share_is_written_with_its_lengths() -> None:
         "1-2-3\x1facme\x1f",
     ]
     assert wire.share_arguments(replace(SHARE, limits=(), labels={})) == [
-        *head[:5],
+        *head[:-1],
         0,
         "",
     ]
+
+
+def test_a_budget_is_written_with_its_windows() -> None:
+    """
+    What is enforced, four turns, and the shares that are told.
+    """
+    limits = (replace(DAY, hard_limit=1_000), replace(DAY, thresholds=()))
+    share = replace(SHARE, limits=limits, labels={})
+    first = ["budget|budget_usd|tenant=acme", "budget_usd", 0, 900, 0]
+    turns = [0, 86_400_000, 172_800_000, 259_200_000]
+
+    assert wire.share_arguments(share)[8:] == [
+        *(*first, 1_000, *turns, "50/80/95"),
+        *(*first, 900, *turns, "-"),
+        "",
+    ]
+
+
+def test_a_window_is_read() -> None:
+    """
+    What was spent, is reserved and was told, and when it ends.
+    """
+    assert wire.spending_of("5 7 80 900") == Spending(900, 5, 7, 80)
+
+
+def test_a_crossing_is_read() -> None:
+    """
+    A limit's name comes last: it may hold anything.
+    """
+    assert wire.crossing_of("80 9 10 0 900 q|budget_usd|user=a b") == Crossing(
+        "q|budget_usd|user=a b", 80, 9, 10, Window(0, 900)
+    )
+
+
+def test_windows_of_another_time_are_read() -> None:
+    """
+    The ledger says what its clock reads.
+    """
+    assert wire.answer_of(SHARE, wire.STALE, "7", "1700") == Stale("7", 1_700)
 
 
 def test_an_account_is_written_with_its_record() -> None:
@@ -51,11 +93,11 @@ def test_an_account_is_written_with_its_record() -> None:
     account = account_of(made, used(40, 60, duration_ms=900), keeps_record=True)
     arguments = wire.account_arguments(account)
 
-    assert arguments[:6] == [1, 40, 60, 900, 60, len(account.record)]
-    assert arguments[6:8] == ["hold", made.id]
+    assert arguments[:7] == [1, 40, 60, 0, 900, 60, len(account.record)]
+    assert arguments[7:9] == ["hold", made.id]
     assert arguments[-2:] == ["source_reported", 1]
     plain = account_of(made, used(40, 60), keeps_record=False)
-    assert wire.account_arguments(plain) == [1, 40, 60, 0, 0, 0, 0]
+    assert wire.account_arguments(plain) == [1, 40, 60, 0, 0, 0, 0, 0]
 
 
 def test_a_grant_is_read() -> None:
@@ -119,8 +161,8 @@ def test_a_bucket_is_read() -> None:
     [
         (
             {"state": "settled", "until": "9", "started": "1", "requests": "1",
-             "input": "2", "output": "3"},
-            Holding(State.SETTLED, 9, 1, Amounts(1, 2, 3)),
+             "input": "2", "output": "3", "cost": "4"},
+            Holding(State.SETTLED, 9, 1, Amounts(1, 2, 3, 4)),
         ),
         (
             {"state": "cancelled", "until": "9", "started": "1", "recorded": "1"},
@@ -130,13 +172,13 @@ def test_a_bucket_is_read() -> None:
             {"state": "held", "until": "9", "started": "1", "requests": "1",
              "input": "40", "output": "60", "progress": "5", "claimed": "1",
              "model": "m", "labels": "1-2-3\x1facme\x1f", "recorded": "1", "i:exchanges": "1",
-             "t:10": "concurrency 0 3 1 b c", "t:9": "tokens_per_minute 60 100 45 a",
-             "answer": ""},
+             "t:10": "concurrency 0 3 1 0 0 - b c", "price": "5",
+             "t:9": "budget_usd 0 100 45 7 9 50/80 a", "answer": ""},
             Holding(
                 State.HELD, 9, 1, Amounts(1, 40, 60),
-                (Taken("a", Axis.TOKENS, 60, 100, 45),
+                (Taken("a", Axis.BUDGET_USD, 0, 100, 45, Window(7, 9), (50, 80)),
                  Taken("b c", Axis.CONCURRENCY, 0, 3, 1)),
-                5, True, "m", LABELS, {"exchanges": 1},
+                5, True, "m", LABELS, {"exchanges": 1}, output_nanousd=5,
             ),
         ),
     ],

@@ -28,9 +28,12 @@ class Limit:
         axis: What is limited.
         partition: Whose: ``"tenant=acme,model=gpt-4o"``; of users their code, see
             `tokenweir.core.partition.user_code`.
-        rate: Per minute; for concurrency 0.
-        capacity: Tokens, requests or slots.
+        rate: Per minute; for concurrency and budgets 0.
+        capacity: Tokens, requests, slots or nano-USD.
         shadow: Evaluated and reported, not enforced.
+        turns: Of a budget: the bounds of three windows (see `core.budget`).
+        thresholds: Ditto: shares of the capacity that are told, in percent.
+        hard_limit: Ditto: what is enforced instead of the capacity, if it is above.
     """
 
     quota: str
@@ -39,15 +42,24 @@ class Limit:
     rate: int
     capacity: int
     shadow: bool = False
+    turns: tuple[int, ...] = ()
+    thresholds: tuple[int, ...] = ()
+    hard_limit: int = 0
+
+    @property
+    def most(self) -> int:
+        """What is enforced."""
+        return max(self.capacity, self.hard_limit)
 
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """What is taken or was used: *requests*, and *input* and *output* tokens."""
+    """What is taken or was used: *requests*, *input* and *output* tokens, and cost."""
 
     requests: int = 1
     input_tokens: int = 0
     output_tokens: int = 0
+    cost_nanousd: int = 0
 
 
 def amount_of(axis: Axis, amounts: Amounts) -> int:
@@ -55,7 +67,7 @@ def amount_of(axis: Axis, amounts: Amounts) -> int:
     match axis:
         case Axis.REQUESTS:
             return amounts.requests
-        case Axis.TOKENS:
+        case Axis.TOKENS | Axis.BUDGET_TOKENS:
             return amounts.input_tokens + amounts.output_tokens
         case Axis.INPUT_TOKENS:
             return amounts.input_tokens
@@ -63,6 +75,8 @@ def amount_of(axis: Axis, amounts: Amounts) -> int:
             return amounts.output_tokens
         case Axis.CONCURRENCY:
             return 1
+        case Axis.BUDGET_USD:
+            return amounts.cost_nanousd
         case _:
             assert_never(axis)
 
@@ -88,7 +102,11 @@ def quotas_in(parts: tuple[Part, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Who asked whom for what: the labels of a usage record. No secret in it."""
+    """
+    Who asked whom for what: the labels of a usage record. No secret in it.
+
+    *downgraded_from* is the model that the app asked for, if another one answers.
+    """
 
     tenant: str
     key_id: str
@@ -98,6 +116,7 @@ class Subject:
     provider: str
     request_id: str = ""
     policy: str = ""
+    downgraded_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +127,15 @@ class Hold:
         parts: By tag; the tenant's first. It is the one that keeps the records.
         amounts: What was reserved: the worst case.
         subject: Who asked whom for what.
+        output_nanousd: Of each output token, rounded down: what an exchange that
+            nobody settles is charged less or more for.
     """
 
     id: str
     parts: tuple[Part, ...]
     amounts: Amounts
     subject: Subject
+    output_nanousd: int = 0
 
 
 class Outcome(enum.StrEnum):
@@ -141,6 +163,7 @@ class Settlement:
         duration_ms: From the request's head to the end.
         first_token_ms: From there to the first generated text, or None.
         flags: Such as ``"ledger_open"``.
+        cost_nanousd: Of the whole exchange.
     """
 
     usage: TokenUsage
@@ -152,6 +175,7 @@ class Settlement:
     duration_ms: int = 0
     first_token_ms: int | None = None
     flags: tuple[str, ...] = ()
+    cost_nanousd: int = 0
 
     @property
     def amounts(self) -> Amounts:
@@ -160,6 +184,7 @@ class Settlement:
             self.requests,
             self.usage.total_input_tokens,
             self.usage.total_output_tokens,
+            self.cost_nanousd,
         )
 
 
@@ -186,6 +211,20 @@ class Granted:
     epoch: str
     states: tuple[LimitState, ...] = ()
     shadowed: tuple[QuotaFailure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """
+    Nothing was taken: the budgets' windows do not cover the ledger's present.
+
+    Attributes:
+        epoch: The ledger's.
+        now_ms: By the ledger's clock: compute the windows for that moment.
+    """
+
+    epoch: str
+    now_ms: int
 
 
 @dataclass(frozen=True, slots=True)

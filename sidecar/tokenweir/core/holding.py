@@ -19,9 +19,17 @@ import enum
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from tokenweir.core.bucket import MAX_TOKENS, bounded
+from tokenweir.core.budget import (
+    MAX_SPENT,
+    TURNS,
+    affordable,
+    middle,
+    window_at,
+)
 from tokenweir.core.hold import (
     Amounts,
     Granted,
@@ -31,10 +39,11 @@ from tokenweir.core.hold import (
     Part,
     Settlement,
 )
-from tokenweir.core.policy import Axis
+from tokenweir.core.policy import BUDGETS, Axis
 from tokenweir.core.record import increments_of, labels_of, record_of
 from tokenweir.core.slots import MAX_DURATION_MS
 from tokenweir.core.usage import Source
+from tokenweir.core.window import Window
 
 # Until an exchange is taken for dead. An exchange renews it every few seconds; a
 # processor that is killed is given this long to be replaced.
@@ -56,7 +65,10 @@ REAPED_PER_CALL = 20
 # Output rates are in tokens per 1,000 s; the fastest that is believed is 10,000/s.
 MAX_RATE = 10_000_000
 
-NOTHING = Amounts(0, 0, 0)
+NOTHING = Amounts(0, 0, 0, 0)
+
+# Of what is no budget.
+NO_WINDOW = Window(0, 0)
 
 # Longer keys are shortened: what apps put into `user` is theirs to choose.
 MAX_KEY_CHARACTERS = 200
@@ -85,6 +97,7 @@ class Share:
         amounts: What is reserved.
         model: What answers: output rates are learned by it.
         labels: Of the usage record; empty: another share keeps the record.
+        output_nanousd: Of each output token, rounded down.
 
     Raises:
         ValueError: A number is out of range.
@@ -95,9 +108,13 @@ class Share:
     amounts: Amounts
     model: str
     labels: Mapping[str, str] = field(default_factory=dict)
+    output_nanousd: int = 0
 
     def __post_init__(self) -> None:
         amounts = self.amounts
+        for nanousd in (amounts.cost_nanousd, self.output_nanousd):
+            if affordable(nanousd) != nanousd:
+                raise ValueError(f"cost out of range: {nanousd}")
         for tokens in (amounts.requests, amounts.input_tokens, amounts.output_tokens):
             if bounded(tokens) != tokens:
                 raise ValueError(f"amount out of range: {tokens}")
@@ -135,14 +152,18 @@ class Taken:
         axis: What is limited.
         rate: To start from if the limit's level is not known.
         capacity: Ditto.
-        tokens: What the level was debited by so far.
+        taken: What the level was debited by so far.
+        window: Of a budget: in which that is booked.
+        thresholds: Ditto: what is told, in percent.
     """
 
     key: str
     axis: Axis
     rate: int
     capacity: int
-    tokens: int = 0
+    taken: int = 0
+    window: Window = NO_WINDOW
+    thresholds: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +183,7 @@ class Holding:
         labels: See `Share`.
         recorded: What rollups hold of it; None: there is no record yet.
         answer: What the reserve was answered with, for when it comes again.
+        output_nanousd: See `Share`.
     """
 
     state: State
@@ -175,12 +197,20 @@ class Holding:
     labels: Mapping[str, str] = field(default_factory=dict)
     recorded: Mapping[str, int] | None = None
     answer: Granted | None = None
+    output_nanousd: int = 0
 
 
 def share_of(hold: Hold, part: Part, *, keeps_record: bool) -> Share:
     """Return what *hold* is under the tag of *part*. Raises: ValueError."""
     labels = labels_of(hold) if keeps_record else {}
-    return Share(hold.id, part.limits, hold.amounts, hold.subject.model, labels)
+    return Share(
+        hold.id,
+        part.limits,
+        hold.amounts,
+        hold.subject.model,
+        labels,
+        hold.output_nanousd,
+    )
 
 
 def account_of(hold: Hold, settlement: Settlement, *, keeps_record: bool) -> Account:
@@ -190,6 +220,7 @@ def account_of(hold: Hold, settlement: Settlement, *, keeps_record: bool) -> Acc
         bounded(settlement.requests),
         bounded(usage.total_input_tokens),
         bounded(usage.total_output_tokens),
+        affordable(settlement.cost_nanousd),
     )
     tells_speed = (
         settlement.outcome is Outcome.COMPLETED
@@ -205,11 +236,26 @@ def account_of(hold: Hold, settlement: Settlement, *, keeps_record: bool) -> Acc
     )
 
 
-def untaken(limits: tuple[Limit, ...]) -> tuple[Taken, ...]:
-    """Return *limits* as they are for a hold that has taken nothing."""
+def untaken(limits: tuple[Limit, ...], started_ms: int) -> tuple[Taken, ...]:
+    """Return *limits* as they are for a hold that has taken nothing since it began."""
     return tuple(
-        Taken(key_of(limit), limit.axis, limit.rate, limit.capacity) for limit in limits
+        Taken(
+            key_of(limit),
+            limit.axis,
+            limit.rate,
+            limit.capacity,
+            window=_window_of(limit, started_ms),
+            thresholds=limit.thresholds,
+        )
+        for limit in limits
     )
+
+
+def _window_of(limit: Limit, started_ms: int) -> Window:
+    if limit.axis not in BUDGETS:
+        return NO_WINDOW
+    # A hold that says it began at any other time is of the window it was made for.
+    return window_at(limit.turns, started_ms) or middle(limit.turns)
 
 
 def key_of(limit: Limit) -> str:
@@ -259,11 +305,17 @@ def lost_amounts(holding: Holding, rate: int, now_ms: int) -> Amounts:
     made since, at *rate* tokens per 1,000 s; but not more than it had reserved.
     """
     expected = elapsed_ms(holding, now_ms) * rate // 1_000_000
-    reserved = holding.amounts
-    return Amounts(
-        reserved.requests,
-        reserved.input_tokens,
-        min(reserved.output_tokens, max(holding.progress, expected)),
+    output = min(holding.amounts.output_tokens, max(holding.progress, expected))
+    return with_output(holding.amounts, output, holding.output_nanousd)
+
+
+def with_output(amounts: Amounts, output_tokens: int, output_nanousd: int) -> Amounts:
+    """Return *amounts* with other *output_tokens*, at so much each."""
+    more = output_tokens - amounts.output_tokens
+    return replace(
+        amounts,
+        output_tokens=output_tokens,
+        cost_nanousd=affordable(amounts.cost_nanousd + more * output_nanousd),
     )
 
 
@@ -292,8 +344,19 @@ def _origin(hold_id: str) -> tuple[int, int | None]:
 
 
 def _check(limit: Limit) -> None:
-    least_rate = 0 if limit.axis is Axis.CONCURRENCY else 1
+    is_budget = limit.axis in BUDGETS
+    least_rate = 0 if is_budget or limit.axis is Axis.CONCURRENCY else 1
     if not least_rate <= limit.rate <= MAX_TOKENS:
         raise ValueError(f"{limit.quota}: rate out of range: {limit.rate}")
-    if not 1 <= limit.capacity <= MAX_TOKENS:
+    if not 1 <= limit.capacity <= (MAX_SPENT if is_budget else MAX_TOKENS):
         raise ValueError(f"{limit.quota}: capacity out of range: {limit.capacity}")
+    if limit.hard_limit > MAX_SPENT:
+        raise ValueError(f"{limit.quota}: hard limit out of range: {limit.hard_limit}")
+    if is_budget and not _follow_each_other(limit.turns):
+        raise ValueError(f"{limit.quota}: no windows: {limit.turns}")
+
+
+def _follow_each_other(turns: tuple[int, ...]) -> bool:
+    return len(turns) == TURNS and all(
+        0 <= turn < later for turn, later in pairwise(turns)
+    )

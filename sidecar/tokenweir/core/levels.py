@@ -1,5 +1,5 @@
 """
-The levels of all limits under one tag: buckets and slots, by the limit's key.
+The levels of all limits under one tag: buckets, slots, budgets, by the limit's key.
 
 A hold *moves* its limits: from what was debited for it so far to what shall have
 been debited from now on, and from reserved to not reserved or back.
@@ -13,13 +13,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from tokenweir.core import bucket
+from tokenweir.core import bucket, budget
 from tokenweir.core.bucket import Bucket
+from tokenweir.core.budget import Crossing, Spending
 from tokenweir.core.hold import Amounts, Limit, LimitState, amount_of
 from tokenweir.core.holding import Holding, State, Taken, key_of
-from tokenweir.core.policy import Axis
+from tokenweir.core.policy import BUDGETS, Axis
 from tokenweir.core.rejection import QuotaFailure
 from tokenweir.core.slots import MAX_DURATION_MS, Slots
+from tokenweir.core.window import Window
+
+# What has no level that is earned back.
+_UNLEVELLED = BUDGETS | {Axis.CONCURRENCY}
 
 
 @dataclass(slots=True)
@@ -28,10 +33,14 @@ class Levels:
     Attributes:
         buckets: Of limits per minute, by `tokenweir.core.holding.key_of`.
         slots: Of limits on concurrency, ditto.
+        spendings: Of budgets, by that key and the start of the window.
+        crossings: Thresholds that were passed and not told yet.
     """
 
     buckets: dict[str, Bucket] = field(default_factory=dict)
     slots: dict[str, Slots] = field(default_factory=dict)
+    spendings: dict[tuple[str, int], Spending] = field(default_factory=dict)
+    crossings: list[Crossing] = field(default_factory=list)
 
     def failure(
         self, limit: Limit, amounts: Amounts, now_ms: int
@@ -43,6 +52,11 @@ class Levels:
             used, reserved = 0, slots.prune(now_ms)
             wait_ms = slots.wait_ms(limit.capacity)
             fits = reserved < limit.capacity
+        elif limit.axis in BUDGETS:
+            spending = self._spending(key_of(limit), _window(limit, now_ms))
+            used, reserved = spending.spent, spending.reserved
+            wait_ms = spending.end_ms - now_ms
+            fits = budget.fits(spending, limit.most, requested)
         else:
             level = self._tuned(limit, now_ms)
             used, reserved = level.used, level.reserved
@@ -54,7 +68,7 @@ class Levels:
             limit.quota,
             limit.axis,
             limit.partition,
-            limit.capacity,
+            limit.most,
             used,
             reserved,
             requested,
@@ -69,13 +83,17 @@ class Levels:
             slots = self._slots(key_of(limit))
             left = limit.capacity - slots.prune(now_ms)
             return LimitState(limit, max(0, left), slots.reset_ms)
+        if limit.axis in BUDGETS:
+            spending = self._spending(key_of(limit), _window(limit, now_ms))
+            left = spending.remaining(limit.capacity)
+            return LimitState(limit, left, spending.end_ms - now_ms)
         level = self._tuned(limit, now_ms)
         return LimitState(limit, level.remaining, level.reset_ms)
 
     def retune(self, limits: Iterable[Limit], now_ms: int) -> None:
         """Give the buckets of *limits* the rate and capacity that hold now."""
         for limit in limits:
-            if limit.axis is not Axis.CONCURRENCY:
+            if limit.axis not in _UNLEVELLED:
                 self.buckets[key_of(limit)] = self._tuned(limit, now_ms)
 
     def rebase(self, limits: Iterable[Limit], now_ms: int) -> None:
@@ -117,22 +135,27 @@ class Levels:
         """
         after = []
         for taken in before.taken:
-            tokens = amount_of(taken.axis, amounts)
+            amount = amount_of(taken.axis, amounts)
+            was_reserved = taken.taken if before.state is State.HELD else 0
+            reserve = (0 if until_ms is None else amount) - was_reserved
             if taken.axis is Axis.CONCURRENCY:
                 self._occupy(taken.key, hold_id, until_ms)
+            elif taken.axis in BUDGETS:
+                self._spend(taken, amount - taken.taken - reserve, reserve)
             else:
-                was_reserved = taken.tokens if before.state is State.HELD else 0
-                reserve = (0 if until_ms is None else tokens) - was_reserved
-                self._book(taken, tokens - taken.tokens, reserve, now_ms)
-            after.append(replace(taken, tokens=tokens))
+                self._book(taken, amount - taken.taken, reserve, now_ms)
+            after.append(replace(taken, taken=amount))
         return tuple(after)
 
     def forget(self, now_ms: int) -> None:
-        """Drop the buckets that have been full, with nothing reserved, for a day."""
+        """Drop the buckets that have been full for a day, and windows long gone."""
         for key, stored in tuple(self.buckets.items()):
             idle_ms = now_ms - stored.as_of_ms
             if idle_ms > stored.reset_ms + MAX_DURATION_MS and not stored.reserved:
                 del self.buckets[key]
+        for name, spending in tuple(self.spendings.items()):
+            if spending.end_ms + budget.KEPT_MS <= now_ms:
+                del self.spendings[name]
 
     def learn(self, before: Holding, duration_ms: int) -> None:
         """Take note of how long the slots of *before* were held; 0: unknown."""
@@ -146,6 +169,23 @@ class Levels:
             slots.until_ms.pop(hold_id, None)
         else:
             slots.until_ms[hold_id] = until_ms
+
+    def _spend(self, taken: Taken, spent: int, reserve: int) -> None:
+        if not spent and not reserve:
+            return
+        window = taken.window
+        spending = self._spending(taken.key, window)
+        spending = budget.spend(spending, spent=spent, reserve=reserve)
+        percent = budget.passed(spending.spent, taken.capacity, taken.thresholds)
+        if percent > spending.told:
+            spending = replace(spending, told=percent)
+            self.crossings.append(
+                Crossing(taken.key, percent, spending.spent, taken.capacity, window)
+            )
+        self.spendings[taken.key, window.begin_ms] = spending
+
+    def _spending(self, key: str, window: Window) -> Spending:
+        return self.spendings.get((key, window.begin_ms)) or Spending(window.end_ms)
 
     def _book(self, taken: Taken, debit: int, reserve: int, now_ms: int) -> None:
         if debit or reserve:
@@ -163,3 +203,9 @@ class Levels:
 
     def _slots(self, key: str) -> Slots:
         return self.slots.setdefault(key, Slots())
+
+
+def _window(limit: Limit, now_ms: int) -> Window:
+    window = budget.window_at(limit.turns, now_ms)
+    assert window is not None, "a stale share is turned away before"
+    return window

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from tokenweir.core.bucket import bounded
+from tokenweir.core.budget import affordable
 from tokenweir.core.hold import Amounts, Hold, Outcome, Settlement
 from tokenweir.core.partition import user_code
 from tokenweir.core.usage import Source, TokenUsage
@@ -39,6 +40,7 @@ LABELS = (
     "provider",
     "request_id",
     "policy",
+    "downgraded_from",
 )
 CLASSES = tuple(field.name for field in fields(TokenUsage))
 
@@ -56,6 +58,7 @@ def labels_of(hold: Hold) -> dict[str, str]:
         subject.provider,
         subject.request_id,
         subject.policy,
+        subject.downgraded_from,
     )
     return {
         name: value.replace(SEPARATOR, " ")
@@ -76,6 +79,7 @@ def record_of(hold: Hold, settlement: Settlement) -> dict[str, str]:
         "duration_ms": str(settlement.duration_ms),
         "first_token_ms": "" if first_token_ms is None else str(first_token_ms),
         "flags": ",".join(settlement.flags),
+        "cost_nanousd": str(affordable(settlement.cost_nanousd)),
     }
 
 
@@ -86,6 +90,7 @@ def increments_of(settlement: Settlement) -> dict[str, int]:
             "exchanges": 1,
             "requests": bounded(settlement.requests),
             **_classes(settlement.usage),
+            "cost_nanousd": affordable(settlement.cost_nanousd),
             f"outcome_{settlement.outcome}": 1,
             f"source_{settlement.source}": 1,
         }
@@ -108,6 +113,7 @@ def lost_record(
         "duration_ms": str(elapsed_ms),
         "first_token_ms": "",
         "flags": flags,
+        "cost_nanousd": str(amounts.cost_nanousd),
     }
 
 
@@ -119,6 +125,7 @@ def lost_increments(amounts: Amounts) -> dict[str, int]:
             "requests": amounts.requests,
             "input_tokens": amounts.input_tokens,
             "output_tokens": amounts.output_tokens,
+            "cost_nanousd": amounts.cost_nanousd,
             f"outcome_{Outcome.LOST}": 1,
             f"source_{Source.ESTIMATED}": 1,
         }

@@ -39,7 +39,8 @@ from dataclasses import dataclass, field, replace
 
 from tokenweir.core import record
 from tokenweir.core.bucket import bounded
-from tokenweir.core.hold import Amounts, Denied, Granted
+from tokenweir.core.budget import Crossing, window_at
+from tokenweir.core.hold import Amounts, Denied, Granted, Limit, Stale
 from tokenweir.core.holding import (
     HOLD_MS,
     NOTHING,
@@ -55,8 +56,10 @@ from tokenweir.core.holding import (
     lost_amounts,
     started_ms,
     untaken,
+    with_output,
 )
 from tokenweir.core.levels import Levels
+from tokenweir.core.policy import BUDGETS
 
 # The newest that are kept. Here records are for reading back, not for exporting.
 MAX_RECORDS = 10_000
@@ -91,11 +94,12 @@ class Tag:
     rollups: dict[int, dict[str, int]] = field(default_factory=dict)
     reaped: int = 0
 
-    def reserve(self, share: Share, now_ms: int) -> Granted | Denied | None:
+    def reserve(self, share: Share, now_ms: int) -> Granted | Denied | Stale | None:
         """
         Take the share's amounts from every limit, or from none.
 
-        Limits in shadow mode that it does not fit into are reported and left out.
+        Limits in shadow mode that it does not fit into are reported and left out; but
+        budgets count all the same: they are there to tell what is spent.
 
         Returns:
             The answer, the same if the hold is known; None: it has ended already.
@@ -105,6 +109,8 @@ class Tag:
         known = self._known(share.hold_id, now_ms)
         if known is not None:
             return known.answer
+        if any(_is_stale(limit, now_ms) for limit in share.limits):
+            return Stale(str(self.epoch), now_ms)
         failures = {
             limit.quota: failure
             for limit in share.limits
@@ -115,10 +121,14 @@ class Tag:
             self.levels.rebase(share.limits, now_ms)
             enforced = tuple(why for why in failures.values() if not why.shadow)
             return Denied(str(self.epoch), enforced, shadowed)
-        fitting = tuple(limit for limit in share.limits if limit.quota not in failures)
+        fitting = tuple(
+            limit
+            for limit in share.limits
+            if limit.quota not in failures or limit.axis in BUDGETS
+        )
         self.levels.rebase(set(share.limits) - set(fitting), now_ms)
         self.levels.retune(fitting, now_ms)
-        before = replace(_blank(share, now_ms), taken=untaken(fitting))
+        before = replace(_blank(share, now_ms), taken=untaken(fitting, now_ms))
         self._hold(share.hold_id, before, share.amounts, now_ms)
         states = tuple(self.levels.state(limit, now_ms) for limit in fitting)
         answer = Granted(str(self.epoch), states, shadowed)
@@ -143,7 +153,8 @@ class Tag:
         progress = max(before.progress, bounded(output_tokens))
         is_held = before.state is State.HELD
         amounts = before.amounts if is_held else share.amounts
-        amounts = replace(amounts, output_tokens=max(amounts.output_tokens, progress))
+        output = max(amounts.output_tokens, progress)
+        amounts = with_output(amounts, output, share.output_nanousd)
         before = replace(before, progress=progress, claimed=True)
         self._hold(share.hold_id, before, amounts, now_ms)
         return None if known is None else known.state
@@ -209,6 +220,12 @@ class Tag:
         count = min(len(due), most)
         self.reaped += count
         return count
+
+    def crossings(self) -> tuple[Crossing, ...]:
+        """Return the thresholds that were passed since this was last asked."""
+        crossings = tuple(self.levels.crossings)
+        self.levels.crossings.clear()
+        return crossings
 
     def forget(self, now_ms: int) -> None:
         """Drop what means nothing any more: old tombstones, buckets long full."""
@@ -299,10 +316,15 @@ def _blank(share: Share, started: int) -> Holding:
     return Holding(
         State.CANCELLED,
         started_ms=started,
-        taken=untaken(share.limits),
+        taken=untaken(share.limits, started),
         model=share.model,
         labels=share.labels,
+        output_nanousd=share.output_nanousd,
     )
+
+
+def _is_stale(limit: Limit, now_ms: int) -> bool:
+    return limit.axis in BUDGETS and window_at(limit.turns, now_ms) is None
 
 
 def _before(share: Share, known: Holding | None, now_ms: int) -> Holding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from tokenweir.core.hold import Denied, Granted, Hold, Settlement
+from tokenweir.core.hold import Denied, Granted, Hold, Settlement, Stale
 
 
 class Ledger(Protocol):
@@ -16,12 +16,13 @@ class Ledger(Protocol):
     time; the call may have been applied all the same.
     """
 
-    async def reserve(self, hold: Hold) -> Granted | Denied:
+    async def reserve(self, hold: Hold) -> Granted | Denied | Stale:
         """
         Take the hold's amounts from every limit, or from none.
 
         Tag by tag, the tenant's first; a denial under a later tag cancels the
-        earlier ones. The same id again gets the same answer.
+        earlier ones. The same id again gets the same answer. If it was denied or
+        stale, the next try needs an id of its own: this one may have a tombstone.
         """
 
     async def extend(self, hold: Hold, output_tokens: int) -> None:

@@ -5,6 +5,8 @@ The ledger's keys in Redis.
     {tw:017}:b:<limit>      bucket: "level as_of reserved rate capacity"
     {tw:017}:s:<limit>      slots: sorted set of hold ids by expiry, in ms
     {tw:017}:d:<limit>      median time that a slot was held, in ms
+    {tw:017}:w:<start>:<limit>  budget in the window that starts then (ms):
+                            "spent reserved told end"
     {tw:017}:h:<hold id>    hold or tombstone: hash
     {tw:017}:x              holds: sorted set of ids by expiry, in ms
     {tw:017}:r              output rates by model: hash

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 
 from tokenweir.core.errors import LedgerUnavailableError
-from tokenweir.core.hold import Denied, Granted
+from tokenweir.core.hold import Denied, Granted, Stale
 from tokenweir.core.holding import (
     HOLD_MS,
     Account,
@@ -50,13 +50,14 @@ class MemoryStore:
         """The newest epoch seen; ``"0"`` before the first answer."""
         return str(self._epoch)
 
-    async def reserve(self, tag: str, share: Share) -> Granted | Denied:
+    async def reserve(self, tag: str, share: Share) -> Granted | Denied | Stale:
         """See `tokenweir.ledger.store.TagStore.reserve`."""
         now_ms = self._now_ms()
         state = self._tag(tag)
         before = state.reaped
         answer = state.reserve(share, now_ms)
         self._count_reaped(state.reaped - before)
+        self._tell(state)
         self._epoch = max(self._epoch, state.epoch)
         if answer is None:
             raise LedgerUnavailableError("the hold had ended before it was made")
@@ -64,11 +65,15 @@ class MemoryStore:
 
     async def extend(self, tag: str, share: Share, output_tokens: int) -> None:
         """See `tokenweir.ledger.store.TagStore.extend`."""
-        self._tag(tag).extend(share, output_tokens, self._now_ms())
+        state = self._tag(tag)
+        state.extend(share, output_tokens, self._now_ms())
+        self._tell(state)
 
     async def settle(self, tag: str, share: Share, account: Account) -> None:
         """See `tokenweir.ledger.store.TagStore.settle`."""
-        self._tag(tag).settle(share, account, self._now_ms())
+        state = self._tag(tag)
+        state.settle(share, account, self._now_ms())
+        self._tell(state)
 
     async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> bool:
         """See `tokenweir.ledger.store.TagStore.cancel`."""
@@ -93,6 +98,7 @@ class MemoryStore:
             if state is not None:
                 total += state.reap(now_ms, len(state.expiries))
                 state.forget(now_ms)
+                self._tell(state)
         self._count_reaped(total)
         return total
 
@@ -105,6 +111,7 @@ class MemoryStore:
             deepcopy(
                 {key: slots for key, slots in state.levels.slots.items() if slots}
             ),
+            dict(state.levels.spendings),
             dict(state.holdings),
             dict(state.expiries),
             dict(state.rates),
@@ -140,6 +147,10 @@ class MemoryStore:
 
     def _tag(self, tag: str) -> Tag:
         return self._tags.setdefault(tag, Tag(self._hold_ms))
+
+    def _tell(self, state: Tag) -> None:
+        for crossing in state.crossings():
+            self._events.budget_crossed(crossing)
 
     def _count_reaped(self, count: int) -> None:
         if count:

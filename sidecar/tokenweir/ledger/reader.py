@@ -66,6 +66,12 @@ async def snapshot(link: Link, tag: str) -> Snapshot:
             key: Slots(scores.get(f"s:{key}", {}), medians.get(key))
             for key in sorted(medians | _of_kind("s:", scores))
         },
+        spendings={
+            (key.partition(":")[2], int(key.partition(":")[0])): wire.spending_of(
+                text.decode()
+            )
+            for key, text in _of_kind("w:", found).items()
+        },
         holdings={
             hold_id: wire.holding_of(_texts(fields))
             for hold_id, fields in _of_kind("h:", found).items()

@@ -7,7 +7,7 @@ from typing import Any
 
 from tokenweir.core.bucket import bounded
 from tokenweir.core.errors import LedgerUnavailableError
-from tokenweir.core.hold import Denied, Granted
+from tokenweir.core.hold import Denied, Granted, Stale
 from tokenweir.core.holding import HOLD_MS, Account, Holding, Share, State
 from tokenweir.ledger import keys, reader, scripts, wire
 from tokenweir.ledger.link import DEADLINE_SECONDS, Command, Link
@@ -76,15 +76,16 @@ class RedisStore:
         policy = str(told["maxmemory_policy"])
         return policy if told.get("maxmemory") and policy != "noeviction" else ""
 
-    async def reserve(self, tag: str, share: Share) -> Granted | Denied:
+    async def reserve(self, tag: str, share: Share) -> Granted | Denied | Stale:
         """See `tokenweir.ledger.store.TagStore.reserve`."""
         reply = await self._run(
             scripts.RESERVE, tag, [self._hold_ms, *wire.share_arguments(share)]
         )
         try:
-            verdict, epoch, reaped, rows = reply
+            verdict, epoch, reaped, rows, crossings = reply
             known = max(self._epoch, epoch.decode(), key=int)
             answer = wire.answer_of(share, verdict, epoch.decode(), rows.decode())
+            self._tell(crossings)
         except (AttributeError, IndexError, TypeError, ValueError) as error:
             raise self._nonsense(error) from error
         self._epoch = known
@@ -122,7 +123,10 @@ class RedisStore:
         while left:
             roots = [keys.root(tag) for tag in left]
             arguments: Command = [self._now(), SWEPT_PER_CALL]
-            counts = await self._link.run_all(scripts.SWEEP, roots, arguments)
+            replies = await self._link.run_all(scripts.SWEEP, roots, arguments)
+            counts = [count for count, _ in replies]
+            for _, crossings in replies:
+                self._tell(crossings)
             self._count_reaped(sum(counts))
             total += sum(counts)
             left = [
@@ -157,10 +161,19 @@ class RedisStore:
     async def _move(self, script: Script, tag: str, arguments: Command) -> bytes:
         """Run what answers in which state the hold was, and return that."""
         reply = await self._run(script, tag, arguments)
+        try:
+            told, crossings = reply
+            self._tell(crossings)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise self._nonsense(error) from error
         for state in _KNOWN_STATES:
-            if reply == state:
+            if told == state:
                 return state
         raise self._nonsense(ValueError("no state of a hold"))
+
+    def _tell(self, crossings: Sequence[bytes]) -> None:
+        for text in crossings:
+            self._events.budget_crossed(wire.crossing_of(text.decode()))
 
     def _nonsense(self, error: Exception) -> LedgerUnavailableError:
         # Whoever said that is not our script. It may have run all the same.

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from tokenweir.core import bucket, holding, record, slots
+from tokenweir.core import bucket, budget, holding, record, slots
 from tokenweir.ledger import keys
 
 _PARTS = ("prelude", "levels", "holding")
@@ -24,6 +24,9 @@ _MAX_MOMENT_MS = 10**14
 _CONSTANTS: Mapping[str, int | str | Sequence[str]] = {
     "UNITS_PER_TOKEN": bucket.UNITS_PER_TOKEN,
     "MAX_TOKENS": bucket.MAX_TOKENS,
+    "MAX_SPENT": budget.MAX_SPENT,
+    "TURNS": budget.TURNS,
+    "SPENDING_KEPT_MS": budget.KEPT_MS,
     "UNKNOWN_WAIT_MS": slots.UNKNOWN_WAIT_MS,
     "MIN_WAIT_MS": slots.MIN_WAIT_MS,
     "MAX_DURATION_MS": slots.MAX_DURATION_MS,

@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from tokenweir.core.errors import LedgerRefusedError, LedgerUnavailableError
-from tokenweir.core.hold import Denied, Granted, Hold, Settlement
+from tokenweir.core.hold import Denied, Granted, Hold, Settlement, Stale
 from tokenweir.ledger.base import Ledger
 from tokenweir.telemetry.hooks import LedgerEvents
 
@@ -67,7 +67,7 @@ class SpooledLedger:
         self._wake = asyncio.Event()
         self._longest_pause_seconds = LONGEST_PAUSE_SECONDS
 
-    async def reserve(self, hold: Hold) -> Granted | Denied:
+    async def reserve(self, hold: Hold) -> Granted | Denied | Stale:
         """See `tokenweir.ledger.base.Ledger.reserve`; this one may raise."""
         return await self._ledger.reserve(hold)
 

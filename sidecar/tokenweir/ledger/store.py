@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tokenweir.core.bucket import Bucket
-from tokenweir.core.hold import Denied, Granted
+from tokenweir.core.budget import Spending
+from tokenweir.core.hold import Denied, Granted, Stale
 from tokenweir.core.holding import Account, Holding, Share
 from tokenweir.core.slots import Slots
 
@@ -39,7 +40,7 @@ class TagStore(Protocol):
     def epoch(self) -> str:
         """The newest epoch seen; ``"0"`` before the first answer."""
 
-    async def reserve(self, tag: str, share: Share) -> Granted | Denied:
+    async def reserve(self, tag: str, share: Share) -> Granted | Denied | Stale:
         """
         Take the share's amounts from every limit, or from none.
 
@@ -82,6 +83,7 @@ class Snapshot:
         epoch: See `tokenweir.core.tag.Tag`, in ms.
         buckets: By limit.
         slots: By limit.
+        spendings: Of budgets, by limit and the start of the window.
         holdings: Holds and tombstones, by hold id.
         expiries: Of the holds, in ms.
         rates: Output rates (tokens per 1,000 s), by model.
@@ -92,6 +94,7 @@ class Snapshot:
     epoch: int = 0
     buckets: Mapping[str, Bucket] = field(default_factory=dict)
     slots: Mapping[str, Slots] = field(default_factory=dict)
+    spendings: Mapping[tuple[str, int], Spending] = field(default_factory=dict)
     holdings: Mapping[str, Holding] = field(default_factory=dict)
     expiries: Mapping[str, int] = field(default_factory=dict)
     rates: Mapping[str, int] = field(default_factory=dict)

@@ -15,7 +15,15 @@ from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 from tokenweir.core.errors import LedgerUnavailableError
-from tokenweir.core.hold import Denied, Granted, Hold, LimitState, Part, Settlement
+from tokenweir.core.hold import (
+    Denied,
+    Granted,
+    Hold,
+    LimitState,
+    Part,
+    Settlement,
+    Stale,
+)
 from tokenweir.core.holding import account_of, share_of
 from tokenweir.core.rejection import QuotaFailure
 from tokenweir.ledger.store import TagStore
@@ -29,7 +37,7 @@ class TaggedLedger:
     def __init__(self, store: TagStore) -> None:
         self._store = store
 
-    async def reserve(self, hold: Hold) -> Granted | Denied:
+    async def reserve(self, hold: Hold) -> Granted | Denied | Stale:
         """See `tokenweir.ledger.base.Ledger.reserve`."""
         states: tuple[LimitState, ...] = ()
         shadowed: tuple[QuotaFailure, ...] = ()
@@ -43,6 +51,9 @@ class TaggedLedger:
                     *self._cancels(hold, earlier), return_exceptions=True
                 )
                 raise
+            if isinstance(answer, Stale):
+                await _all(self._cancels(hold, earlier))
+                return answer
             shadowed += answer.shadowed
             if isinstance(answer, Denied):
                 await _all(self._cancels(hold, earlier))

@@ -85,5 +85,5 @@ async def outstanding(
     for holding in found:
         for taken in holding.taken:
             is_slot = taken.axis is Axis.CONCURRENCY
-            reserved[taken.key] += 1 if is_slot else taken.tokens
+            reserved[taken.key] += 1 if is_slot else taken.taken
     return Outstanding(len(found), dict(reserved))

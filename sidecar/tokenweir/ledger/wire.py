@@ -6,16 +6,28 @@ WARNING: the headers of `lua/*.lua` say the same. Change both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tokenweir.core.bucket import Bucket
-from tokenweir.core.hold import Amounts, Denied, Granted, Limit, LimitState, amount_of
+from tokenweir.core.budget import Crossing, Spending
+from tokenweir.core.hold import (
+    Amounts,
+    Denied,
+    Granted,
+    Limit,
+    LimitState,
+    Stale,
+    amount_of,
+)
 from tokenweir.core.holding import Account, Holding, Share, State, Taken, key_of
-from tokenweir.core.policy import Axis
+from tokenweir.core.policy import BUDGETS, Axis
 from tokenweir.core.record import LABELS, SEPARATOR
 from tokenweir.core.rejection import QuotaFailure
+from tokenweir.core.window import Window
 
 Argument = str | int
+# What `reserve` answers where windows do not cover the present.
+STALE = -2
 
 
 def share_arguments(share: Share) -> list[Argument]:
@@ -27,6 +39,8 @@ def share_arguments(share: Share) -> list[Argument]:
         amounts.requests,
         amounts.input_tokens,
         amounts.output_tokens,
+        amounts.cost_nanousd,
+        share.output_nanousd,
         len(share.limits),
     ]
     for limit in share.limits:
@@ -37,6 +51,8 @@ def share_arguments(share: Share) -> list[Argument]:
             limit.capacity,
             int(limit.shadow),
         )
+        if limit.axis in BUDGETS:
+            arguments += (limit.most, *limit.turns, _thresholds(limit.thresholds))
     return [*arguments, SEPARATOR.join(share.labels.values())]
 
 
@@ -47,6 +63,7 @@ def account_arguments(account: Account) -> list[Argument]:
         amounts.requests,
         amounts.input_tokens,
         amounts.output_tokens,
+        amounts.cost_nanousd,
         account.duration_ms,
         account.learned_tokens,
         *_pairs(account.record),
@@ -56,8 +73,10 @@ def account_arguments(account: Account) -> list[Argument]:
 
 def answer_of(
     share: Share, verdict: int, epoch: str, rows: str
-) -> Granted | Denied | None:
+) -> Granted | Denied | Stale | None:
     """Return what ``lua/reserve.lua`` answered; None: the hold has ended already."""
+    if verdict == STALE:
+        return Stale(epoch, int(rows))
     if verdict < 0:
         return None
     states: list[LimitState] = []
@@ -81,6 +100,19 @@ def bucket_of(text: str) -> Bucket:
     return Bucket(*map(int, text.split(" ")))
 
 
+def spending_of(text: str) -> Spending:
+    """Read a budget's window as it is stored."""
+    spent, reserved, told, end_ms = map(int, text.split(" "))
+    return Spending(end_ms, spent, reserved, told)
+
+
+def crossing_of(text: str) -> Crossing:
+    """Read what a script says of a threshold that was passed."""
+    *figures, limit = text.split(" ", 5)
+    percent, spent, capacity, start_ms, end_ms = map(int, figures)
+    return Crossing(limit, percent, spent, capacity, Window(start_ms, end_ms))
+
+
 def holding_of(fields: Mapping[str, str]) -> Holding:
     """Read a hold or a tombstone as it is stored, but for its answer."""
     taken = sorted(
@@ -101,6 +133,7 @@ def holding_of(fields: Mapping[str, str]) -> Holding:
             int(fields.get("requests", 0)),
             int(fields.get("input", 0)),
             int(fields.get("output", 0)),
+            int(fields.get("cost", 0)),
         ),
         tuple(limit for _, limit in taken),
         int(fields.get("progress", 0)),
@@ -108,6 +141,7 @@ def holding_of(fields: Mapping[str, str]) -> Holding:
         fields.get("model", ""),
         _labels(fields.get("labels", "")),
         recorded if "recorded" in fields else None,
+        output_nanousd=int(fields.get("price", 0)),
     )
 
 
@@ -122,7 +156,7 @@ def _failure(
         limit.quota,
         limit.axis,
         limit.partition,
-        limit.capacity,
+        limit.most,
         used,
         reserved,
         amount_of(limit.axis, amounts),
@@ -138,5 +172,18 @@ def _labels(text: str) -> dict[str, str]:
 
 
 def _taken(text: str) -> Taken:
-    axis, rate, capacity, tokens, key = text.split(" ", 4)
-    return Taken(key, Axis(axis), int(rate), int(capacity), int(tokens))
+    axis, *figures, thresholds, key = text.split(" ", 7)
+    rate, capacity, amount, start_ms, end_ms = map(int, figures)
+    return Taken(
+        key,
+        Axis(axis),
+        rate,
+        capacity,
+        amount,
+        Window(start_ms, end_ms),
+        tuple(map(int, thresholds.split("/"))) if thresholds != "-" else (),
+    )
+
+
+def _thresholds(percents: Sequence[int]) -> str:
+    return "/".join(map(str, percents)) or "-"

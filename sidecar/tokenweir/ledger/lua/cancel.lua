@@ -3,8 +3,9 @@
 -- ARGV[2]  the hold's id
 -- ARGV[3]  '1': only if it was never extended
 --
--- Returns the state that the hold was in; 'claimed' if it was left alone; '' if it was
--- not known: now it has a tombstone, so that a late reserve is refused.
+-- Returns {state, crossings}: the state that the hold was in; 'claimed' if it was left
+-- alone; '' if it was not known: now it has a tombstone, so that a late reserve is
+-- refused.
 local hold_id = text()
 local is_unclaimed_only = text() == '1'
 
@@ -12,21 +13,21 @@ write_anyway()
 local known = load_hold(hold_id)
 if not known then
   bury(hold_id, {state = 'cancelled', started = started_of(hold_id)})
-  return ''
+  return {'', crossings}
 end
 local state = known.state
 local is_open = state == 'held' or state == 'lost'
 if is_open and is_unclaimed_only and known.claimed then
-  return 'claimed'
+  return {'claimed', crossings}
 end
 if is_open then
-  local nothing = {requests = 0, input = 0, output = 0}
+  local nothing = {requests = 0, input = 0, output = 0, cost = 0}
   move(hold_id, known, nothing, nil)
   if known.recorded then
     write_record(known, lost_record(known, nothing, 'cancelled'), {})
   end
   bury(hold_id, {state = 'cancelled', started = known.started,
                  recorded = known.recorded and {}})
-  write_buckets()
+  write_levels()
 end
-return state
+return {state, crossings}

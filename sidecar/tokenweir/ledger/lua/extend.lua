@@ -5,7 +5,7 @@
 -- ARGV[3]   output tokens so far
 -- ARGV[4…]  the share: see read_share
 --
--- Returns the state that the hold was in; '' if it was not known.
+-- Returns {state, crossings}: the state that the hold was in, '' if it was not known.
 local hold_ms = whole(MAX_DURATION_MS)
 local output = whole(MAX_TOKENS)
 local share = read_share()
@@ -13,19 +13,19 @@ local epoch = begin()
 
 local known = load_hold(share.hold_id)
 if not known and is_forgotten(share.hold_id, epoch) then
-  return ''
+  return {'', crossings}
 end
 local state = known and known.state or ''
 if state == 'settled' then
-  return state
+  return {state, crossings}
 end
 local hold = before(share, known)
 hold.progress, hold.claimed = math.max(hold.progress, output), true
 local reserved = state == 'held' and hold.amounts or share.amounts
-local amounts = {requests = reserved.requests, input = reserved.input,
-                 output = math.max(reserved.output, hold.progress)}
+local output = math.max(reserved.output, hold.progress)
+local amounts = with_output(reserved, output, share.price)
 local until_ms = now + hold_ms
 move(share.hold_id, hold, amounts, until_ms)
 keep(share.hold_id, hold, amounts, until_ms)
-write_buckets()
-return state
+write_levels()
+return {state, crossings}

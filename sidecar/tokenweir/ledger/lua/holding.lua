@@ -2,9 +2,10 @@
 -- and of what the verbs in tokenweir.core.tag share.
 --
 -- root:h:<hold id>  a hash: state, until, started; then as far as they mean anything:
---                   requests, input, output, progress, claimed, model, answer,
---                   labels (in the order of LABELS, between them SEPARATOR),
---                   t:<n> "axis rate capacity tokens key" for each limit,
+--                   requests, input, output, cost, price, progress, claimed, model,
+--                   answer, labels (in the order of LABELS, between them SEPARATOR),
+--                   t:<n> "axis rate capacity taken start end thresholds key" for each
+--                   limit; start and end of the window, thresholds like "50/80",
 --                   and if there is a record: recorded, i:<figure>
 -- root:x            holds by expiry (ms)
 -- root:e            the epoch: when the tag was first used, in ms
@@ -33,14 +34,35 @@ end
 local function read_share()
   local share = {hold_id = text(), model = text()}
   share.amounts = {requests = whole(MAX_TOKENS), input = whole(MAX_TOKENS),
-                   output = whole(MAX_TOKENS)}
+                   output = whole(MAX_TOKENS), cost = whole(MAX_SPENT)}
+  share.price = whole(MAX_SPENT)
   share.limits = {}
   for i = 1, whole(MAX_PAIRS) do
-    share.limits[i] = {key = text(), axis = text(), rate = whole(MAX_TOKENS),
-                       capacity = whole(MAX_TOKENS), is_shadow = text() == '1'}
+    local limit = {key = text(), axis = text(), rate = whole(MAX_TOKENS)}
+    limit.capacity = whole(BUDGETS[limit.axis] and MAX_SPENT or MAX_TOKENS)
+    limit.is_shadow = text() == '1'
+    limit.turns, limit.thresholds = {}, '-'
+    if BUDGETS[limit.axis] then
+      limit.most = whole(MAX_SPENT)
+      for n = 1, TURNS do
+        limit.turns[n] = whole(MAX_MOMENT_MS)
+      end
+      limit.thresholds = text()
+    end
+    share.limits[i] = limit
   end
   share.labels = text()
   return share
+end
+
+-- Tell if the windows of a budget in `limits` do not cover the present.
+local function is_stale(limits)
+  for _, limit in ipairs(limits) do
+    if BUDGETS[limit.axis] and not window_at(limit.turns, now) then
+      return true
+    end
+  end
+  return false
 end
 
 -- Return the epoch and the moment in which a hold id says it was made.
@@ -72,11 +94,12 @@ local function parse_hold(flat)
     local name, value = flat[i], flat[i + 1]
     local kind, rest = string.sub(name, 1, 2), string.sub(name, 3)
     if kind == 't:' then
-      local axis, rate, capacity, tokens, key =
-        string.match(value, '^(%S+) (%d+) (%d+) (%d+) (.*)$')
+      local axis, rate, capacity, amount, first, last, thresholds, key =
+        string.match(value, '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (.*)$')
       hold.taken[tonumber(rest)] = {key = key, axis = axis, rate = tonumber(rate),
                                     capacity = tonumber(capacity),
-                                    tokens = tonumber(tokens)}
+                                    amount = tonumber(amount), first = tonumber(first),
+                                    last = tonumber(last), thresholds = thresholds}
     elseif kind == 'i:' then
       recorded[rest] = tonumber(value)
     else
@@ -87,7 +110,9 @@ local function parse_hold(flat)
   hold.until_ms, hold.started = tonumber(hold['until']), tonumber(hold.started)
   hold.progress, hold.claimed = tonumber(hold.progress) or 0, hold.claimed == '1'
   hold.amounts = {requests = tonumber(hold.requests) or 0,
-                  input = tonumber(hold.input) or 0, output = tonumber(hold.output) or 0}
+                  input = tonumber(hold.input) or 0, output = tonumber(hold.output) or 0,
+                  cost = tonumber(hold.cost) or 0}
+  hold.price = tonumber(hold.price) or 0
   return hold
 end
 
@@ -109,10 +134,16 @@ end
 -- Return a hold of `share` that has taken nothing yet from `limits`.
 local function blank(share, started, limits)
   local hold = {state = 'cancelled', started = started, progress = 0, claimed = false,
-                model = share.model, labels = share.labels, taken = {}, is_new = true}
+                model = share.model, labels = share.labels, price = share.price,
+                taken = {}, is_new = true}
   for i, limit in ipairs(limits) do
+    local first, last = window_at(limit.turns, started)
+    if BUDGETS[limit.axis] and not first then
+      first, last = limit.turns[2], limit.turns[3]
+    end
     hold.taken[i] = {key = limit.key, axis = limit.axis, rate = limit.rate,
-                     capacity = limit.capacity, tokens = 0}
+                     capacity = limit.capacity, amount = 0, first = first or 0,
+                     last = last or 0, thresholds = limit.thresholds}
   end
   return hold
 end
@@ -142,14 +173,16 @@ local function save_hold(hold_id, hold, kept_ms)
                 'started', digits(hold.started)}
   if hold.amounts then
     append(flat, 'requests', digits(hold.amounts.requests),
-           'input', digits(hold.amounts.input), 'output', digits(hold.amounts.output))
+           'input', digits(hold.amounts.input), 'output', digits(hold.amounts.output),
+           'cost', digits(hold.amounts.cost))
   end
   if hold.taken then
     append(flat, 'progress', digits(hold.progress), 'claimed', hold.claimed and '1' or '0',
-           'model', hold.model, 'labels', hold.labels)
+           'model', hold.model, 'labels', hold.labels, 'price', digits(hold.price))
     for i, taken in ipairs(hold.taken) do
-      local figures = string.format(' %.0f %.0f %.0f ', taken.rate, taken.capacity,
-                                    taken.tokens)
+      local figures = string.format(' %.0f %.0f %.0f %.0f %.0f %s ', taken.rate,
+                                    taken.capacity, taken.amount, taken.first,
+                                    taken.last, taken.thresholds)
       append(flat, 't:' .. i, taken.axis .. figures .. taken.key)
     end
   end
@@ -262,23 +295,28 @@ local function lost_record(hold, amounts, flags)
   end
   append(fields, 'source', 'estimated', 'outcome', 'lost', 'status', '0',
          'answered_by', '', 'duration_ms', digits(elapsed_of(hold)),
-         'first_token_ms', '', 'flags', flags)
+         'first_token_ms', '', 'flags', flags, 'cost_nanousd', digits(amounts.cost))
   return fields
+end
+
+-- Return `amounts` with other `output` tokens, at `price` each.
+local function with_output(amounts, output, price)
+  local cost = amounts.cost + (output - amounts.output) * price
+  return {requests = amounts.requests, input = amounts.input, output = output,
+          cost = clamp(0, cost, MAX_SPENT)}
 end
 
 -- Charge one expired hold: its input, and the output that it can have made.
 local function lose(hold_id, hold)
   local rate = tonumber(redis.call('HGET', root .. ':r', hold.model) or 0)
   local expected = floor_div(elapsed_of(hold) * rate, 1000000)
-  local amounts = {
-    requests = hold.amounts.requests,
-    input = hold.amounts.input,
-    output = math.min(hold.amounts.output, math.max(hold.progress, expected)),
-  }
+  local output = math.min(hold.amounts.output, math.max(hold.progress, expected))
+  local amounts = with_output(hold.amounts, output, hold.price)
   move(hold_id, hold, amounts, nil)
   local recorded = difference({
     exchanges = 1, requests = amounts.requests, input_tokens = amounts.input,
-    output_tokens = amounts.output, outcome_lost = 1, source_estimated = 1}, {})
+    output_tokens = amounts.output, cost_nanousd = amounts.cost, outcome_lost = 1,
+    source_estimated = 1}, {})
   local fields = lost_record(hold, amounts, '')
   write_record(hold, fields, recorded)
   hold.state, hold.amounts, hold.answer = 'lost', amounts, nil

@@ -1,17 +1,24 @@
--- The levels of the limits under a tag. Twin of tokenweir.core.bucket, .slots, .levels.
+-- The levels of the limits under a tag. Twin of tokenweir.core.bucket, .slots, .budget
+-- and .levels.
 --
 -- root:b:<limit>  a bucket: "level as_of reserved rate capacity", level in 1/60,000
 --                 token, as_of in ms; forgotten when it is full and nothing reserved
 -- root:s:<limit>  slots: hold ids by expiry (ms)
 -- root:d:<limit>  the median of how long slots were held, in ms
+-- root:w:<start>:<limit>  a budget in the window that starts then:
+--                 "spent reserved told end", in nano-USD or tokens, percent, ms
 --
--- Buckets are read once and written once a call, by `write_buckets`.
+-- Buckets and budgets are read once and written once a call, by `write_levels`.
 local loaded, changed = {}, {}
+local spendings, spent = {}, {}
+local crossings = {}
+
+local BUDGETS = {budget_usd = true, budget_tokens = true}
 
 local function amount_of(axis, amounts)
   if axis == 'requests_per_minute' then
     return amounts.requests
-  elseif axis == 'tokens_per_minute' then
+  elseif axis == 'tokens_per_minute' or axis == 'budget_tokens' then
     return amounts.input + amounts.output
   elseif axis == 'input_tokens_per_minute' then
     return amounts.input
@@ -19,6 +26,8 @@ local function amount_of(axis, amounts)
     return amounts.output
   elseif axis == 'concurrency' then
     return 1
+  elseif axis == 'budget_usd' then
+    return amounts.cost
   end
   error('unknown axis')
 end
@@ -96,8 +105,75 @@ local function book(taken, debit, reserve)
   changed[taken.key] = true
 end
 
--- Give the buckets that were changed back to the store.
-local function write_buckets()
+-- Return the start and the end of the window between two of `turns` that `moment` is
+-- in, or nil.
+local function window_at(turns, moment)
+  for i = 1, #turns - 1 do
+    if turns[i] <= moment and moment < turns[i + 1] then
+      return turns[i], turns[i + 1]
+    end
+  end
+  return nil
+end
+
+-- Return what became of a budget in the window from `first` to `last`.
+local function spending_of(key, first, last)
+  local name = digits(first) .. ':' .. key
+  if not spendings[name] then
+    local spending = {last = last, spent = 0, reserved = 0, told = 0}
+    local stored = redis.call('GET', root .. ':w:' .. name)
+    if stored then
+      local spent_so_far, reserved, told, stored_last =
+        string.match(stored, '^(%d+) (%d+) (%d+) (%d+)$')
+      spending = {spent = tonumber(spent_so_far), reserved = tonumber(reserved),
+                  told = tonumber(told), last = tonumber(stored_last)}
+    end
+    spendings[name] = spending
+  end
+  return spendings[name], name
+end
+
+-- Return the highest threshold (percent, parted by '/') that `amount` has reached.
+local function passed(amount, capacity, thresholds)
+  local highest = 0
+  for text_of_percent in string.gmatch(thresholds, '%d+') do
+    local percent = tonumber(text_of_percent)
+    local hundredth = floor_div(capacity, 100)
+    local share = hundredth * percent
+                  + floor_div((capacity - hundredth * 100) * percent, 100)
+    if amount >= share then
+      highest = math.max(highest, percent)
+    end
+  end
+  return highest
+end
+
+local function spend(taken, amount, reserve)
+  if amount == 0 and reserve == 0 then
+    return
+  end
+  local spending, name = spending_of(taken.key, taken.first, taken.last)
+  spending.spent = clamp(0, spending.spent + amount, MAX_SPENT)
+  spending.reserved = math.max(0, spending.reserved + reserve)
+  local percent = passed(spending.spent, taken.capacity, taken.thresholds)
+  if percent > spending.told then
+    spending.told = percent
+    crossings[#crossings + 1] =
+      string.format('%.0f %.0f %.0f %.0f %.0f %s', percent, spending.spent,
+                    taken.capacity, taken.first, taken.last, taken.key)
+  end
+  spent[name] = true
+end
+
+-- Give the buckets and budgets that were changed back to the store.
+local function write_levels()
+  for name in pairs(spent) do
+    local spending = spendings[name]
+    local value = string.format('%.0f %.0f %.0f %.0f', spending.spent,
+                                spending.reserved, spending.told, spending.last)
+    local kept_ms = math.max(0, spending.last - now) + SPENDING_KEPT_MS
+    redis.call('SET', root .. ':w:' .. name, value, 'PX', digits(kept_ms))
+  end
   for key in pairs(changed) do
     local bucket = loaded[key]
     local kept_ms = reset_of(bucket) + BUCKET_GRACE_MS
@@ -156,14 +232,17 @@ end
 -- `until_ms`: when slots expire; nil: it is not held from now on.
 local function move(hold_id, hold, amounts, until_ms)
   for _, taken in ipairs(hold.taken) do
-    local tokens = amount_of(taken.axis, amounts)
+    local amount = amount_of(taken.axis, amounts)
+    local was_reserved = hold.state == 'held' and taken.amount or 0
+    local reserve = (until_ms and amount or 0) - was_reserved
     if taken.axis == 'concurrency' then
       occupy(taken.key, hold_id, until_ms)
+    elseif BUDGETS[taken.axis] then
+      spend(taken, amount - taken.amount - reserve, reserve)
     else
-      local was_reserved = hold.state == 'held' and taken.tokens or 0
-      book(taken, tokens - taken.tokens, (until_ms and tokens or 0) - was_reserved)
+      book(taken, amount - taken.amount, reserve)
     end
-    taken.tokens = tokens
+    taken.amount = amount
   end
 end
 

@@ -2,8 +2,8 @@
 --
 -- ARGV[2]  at most how many
 --
--- Returns how many there were.
+-- Returns {count, crossings}: how many there were.
 write_anyway()
 local count = reap(whole(MAX_PAIRS))
-write_buckets()
-return count
+write_levels()
+return {count, crossings}
