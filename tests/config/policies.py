@@ -46,6 +46,7 @@ providers:
     dialect: openai
     credential: env:OPENAI_API_KEY
     unknown_paths: opaque
+    priced_as: azure
   local: {{base_url: "http://10.0.0.5:8000", dialect: openai, allow_plaintext: true}}
   claude: {{base_url: "https://api.anthropic.com", dialect: anthropic}}
 models:
@@ -67,6 +68,16 @@ tenants:
       - {{requests_per_minute: 600, capacity: 10, name: burst, mode: shadow}}
       - {{tokens_per_minute: 60000, counts: input, partition: [key, model]}}
       - {{concurrency: 8, models: ["*"], routes: [messages], on_ledger_failure: closed}}
+      - budget_usd: 0.25
+        per: month
+        time_zone: America/New_York
+        anchor: {{day: 31, hour: 6}}
+        on_exceeded: {{downgrade_to: [gpt-4o-mini, claude-3], hard_limit_usd: "0.5"}}
+        alerts: [100, 50]
+      - budget_tokens: 1000000
+        per: week
+        anchor: {{weekday: sunday}}
+        on_exceeded: {{throttle_percent: 20, hard_limit_tokens: 2000000}}
   other: {{keys: [{{id: other, sha256: "{KEY_B}"}}]}}
 quotas:
   - {{output_tokens_per_minute: 1000000, partition: [provider]}}
@@ -78,6 +89,9 @@ route_timeouts: {{models: slow}}
 retries: 1
 body_limit: 1MiB
 on_ledger_failure: closed
+prices:
+  ceiling: {{input_usd_per_million: 20, output_usd_per_million: "99.5"}}
+  marginal: true
 """
 
 

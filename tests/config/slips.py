@@ -16,8 +16,21 @@ FAMILIES = (
 )
 AXES = (
     "must have exactly one of requests_per_minute, tokens_per_minute, "
-    "input_tokens_per_minute, output_tokens_per_minute, concurrency"
+    "input_tokens_per_minute, output_tokens_per_minute, concurrency, budget_usd, "
+    "budget_tokens"
 )
+DOLLARS = "must be US dollars, a number such as 50 or 0.25"
+ZONE = "a name such as UTC, Asia/Tokyo or America/New_York"
+MODEL_NAMES = (
+    "must begin with a letter or digit, and have no other characters than those and "
+    "._/:@- (at most 256)"
+)
+NO_END = (
+    "is missing, and nothing else stops these calls: set it, or add a budget that blocks "
+    "and is for the same models and routes, such as"
+)
+BUDGET = "tenants.acme.quotas.0"
+EXCEEDED = "tenants.acme.quotas.0.on_exceeded"
 REFERENCE = (
     "must say where the secret is, as env:OPENAI_API_KEY or file:/run/secrets/openai; "
     "the secret itself has no place in a policy"
@@ -35,7 +48,7 @@ SLIPS = [
         "version: 1\nzzz: 1",
         ("zzz: is unknown; known here: version, providers, models, tenants, quotas, "
         "single_tenant, default_providers, timeouts, route_timeouts, retries, "
-        "body_limit, on_ledger_failure (line 2)"),
+        "body_limit, on_ledger_failure, prices (line 2)"),
     ),
     ("version: 1", "version: 1\nretries: 11", "retries: must be at most 10 (line 2)"),
     ("version: 1", "version: 1\nretries: -1", "retries: must be at least 0 (line 2)"),
@@ -124,10 +137,62 @@ SLIPS = [
     (FIRST_QUOTA, "concurrency: 5, models: ['']", f"tenants.acme.quotas.0.models.0: {FAMILIES} (line 13)"),
     (FIRST_QUOTA, "concurrency: 5, models: [~]", "tenants.acme.quotas.0.models.0: has no value: give it one, or remove it (line 13)"),
     (FIRST_QUOTA, "concurrency: 5, name: a.b", "tenants.acme.quotas.0.name: must begin with a letter or digit, and have no other characters than those and _- (at most 63) (line 13)"),
+    ("version: 1", "version: 1\nprices: {overlays: /a.json}", "prices.overlays: must be a list (line 2)"),
+    ("version: 1", "version: 1\nprices: {overlays: [a.json]}", "prices.overlays.0: must be a path that begins with / (line 2)"),
+    ("version: 1", "version: 1\nprices: {overlays: [/no/such.json]}", "prices.overlays.0: prices: can't be read: no such file or directory (line 2)"),
+    ("version: 1", "version: 1\nprices: {ceiling: 5}", "prices.ceiling: must be a mapping (line 2)"),
+    ("version: 1", "version: 1\nprices: {ceiling: {input_usd_per_million: free}}", "prices.ceiling.input_usd_per_million: must be US dollars for a million tokens, such as 2.5 (line 2)\nprices.ceiling.output_usd_per_million: is missing (line 2)"),
+    ("version: 1", "version: 1\nprices: {marginal: 1}", "prices.marginal: must be true or false (line 2)"),
     (
         FIRST_QUOTA,
         "tokens_per_minute: 5, counts: total",
         ("tenants.acme.quotas.1.name: must be set and different: another quota of this "
         "list has the same axis and partition, or this name (line 14)"),
+    ),
+    (FIRST_QUOTA, "budget_usd: 5", f"{BUDGET}.per: is missing: say `hour`, `day`, `week` or `month` (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, per: year", f"{BUDGET}.per: must be 'hour', 'day', 'week' or 'month' (line 13)"),
+    (FIRST_QUOTA, 'budget_usd: "50 USD", per: day', f"{BUDGET}.budget_usd: {DOLLARS} (line 13)"),
+    (FIRST_QUOTA, "budget_usd: true, per: day", f"{BUDGET}.budget_usd: {DOLLARS} (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 0, per: day", f"{BUDGET}.budget_usd: must be above 0, and at most 4,500,000 US dollars (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5000000, per: day", f"{BUDGET}.budget_usd: must be above 0, and at most 4,500,000 US dollars (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 0.0000000001, per: day", f"{BUDGET}.budget_usd: must have at most 9 digits after the point (line 13)"),
+    (FIRST_QUOTA, "budget_tokens: 0.5, per: day", f"{BUDGET}.budget_tokens: must be a whole number (line 13)"),
+    (FIRST_QUOTA, "budget_tokens: 4500000000000001, per: day", f"{BUDGET}.budget_tokens: must be at most 4500000000000000 (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, budget_tokens: 5, per: day", f"{BUDGET}: {AXES} (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, per: day, capacity: 5", f"{BUDGET}: has `capacity`, which budget_usd has none of: remove it (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, per: day, counts: input", f"{BUDGET}: has `counts`, which only goes with tokens_per_minute (line 13)"),
+    (FIRST_QUOTA, "budget: 5, per: day", f"{BUDGET}.budget: is unknown; did you mean `budget_usd`? (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, period: day", f"{BUDGET}.period: is unknown; did you mean `per`? (line 13)\n{BUDGET}.per: is missing: say `hour`, `day`, `week` or `month` (line 13)"),
+    (
+        FIRST_QUOTA,
+        "concurrency: 5, per: day, time_zone: UTC",
+        (f"{BUDGET}.per: only goes with budget_usd or budget_tokens: remove it (line 13)\n"
+        f"{BUDGET}.time_zone: only goes with budget_usd or budget_tokens: remove it (line 13)"),
+    ),
+    (FIRST_QUOTA, "budget_usd: 5, per: day, time_zone: Tokyo", f"{BUDGET}.time_zone: is no time zone; did you mean `Asia/Tokyo`? (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, per: day, time_zone: Nowhere", f"{BUDGET}.time_zone: is no time zone: say {ZONE} (line 13)"),
+    (FIRST_QUOTA, 'budget_usd: 5, per: day, time_zone: "+09:00"', f"{BUDGET}.time_zone: must be {ZONE} (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, per: month, anchor: {day: 32}", f"{BUDGET}.anchor.day: must be at most 31 (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, per: month, anchor: {hours: 2}", f"{BUDGET}.anchor.hours: is unknown; did you mean `hour`? (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, per: week, anchor: monday", f"{BUDGET}.anchor: must be a mapping (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, per: day, anchor: {weekday: monday, day: 1}", f"{BUDGET}.anchor.weekday: only goes with `per: week` (line 13)\n{BUDGET}.anchor.day: only goes with `per: month` (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, per: day, alerts: 50", f"{BUDGET}.alerts: must be a list (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, per: day, alerts: [0, 101]", f"{BUDGET}.alerts.0: must be at least 1 (line 13)\n{BUDGET}.alerts.1: must be at most 100 (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, per: day, on_exceeded: blok", f"{EXCEEDED}: must be `block`, or a mapping with `downgrade_to` or `throttle_percent` (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, per: day, on_exceeded: {downgrade: x}", f"{EXCEEDED}.downgrade: is unknown; did you mean `downgrade_to`? (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, per: day, on_exceeded: {downgrade_to: []}", f"{EXCEEDED}.downgrade_to: must be a model's name, or a list of some (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, per: day, on_exceeded: {downgrade_to: [a, a]}", f"{EXCEEDED}.downgrade_to: must name each model once (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, per: day, on_exceeded: {downgrade_to: [a, 5, b*]}", f"{EXCEEDED}.downgrade_to.1: must be text: put it in quotes (line 13)\n{EXCEEDED}.downgrade_to.2: {MODEL_NAMES} (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, per: day, on_exceeded: {downgrade_to: [a1, a2, a3, a4, a5, a6, a7, a8, a9]}", f"{EXCEEDED}.downgrade_to: must have at most 8 entries (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, per: day, on_exceeded: {downgrade_to: [gpt-4o-mini, gpt-5], hard_limit_usd: 6}", f"{EXCEEDED}.downgrade_to.1: matches no model of this policy (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, per: day, on_exceeded: {downgrade_to: gpt-4o-mini}", f"{EXCEEDED}.hard_limit_usd: {NO_END} {{budget_usd: 1000, per: month}} (line 13)"),
+    (FIRST_QUOTA, "budget_tokens: 5, per: day, on_exceeded: {throttle_percent: 10}", f"{EXCEEDED}.hard_limit_tokens: {NO_END} {{budget_tokens: 100000000, per: month}} (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, per: day, on_exceeded: {throttle_percent: 100}", f"{EXCEEDED}.throttle_percent: must be at most 99 (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, per: day, on_exceeded: {throttle_percent: 10, hard_limit_usd: 5}", f"{EXCEEDED}.hard_limit_usd: must be above `budget_usd` (line 13)"),
+    (
+        "quotas:\n      - {requests_per_minute: 600}",
+        "quotas:\n      - {budget_usd: 5, per: day}\n      - {budget_usd: 9, per: day}",
+        ("tenants.acme.quotas.1.name: must be set and different: another quota of this "
+        "list has the same axis, `per` and partition, or this name (line 14)"),
     ),
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -14,6 +15,8 @@ from tokenweir.config.schema import PolicyFile
 from tokenweir.core.events import RequestHead
 from tokenweir.core.identify import entry_of
 from tokenweir.core.policy import Policy, Secret
+from tokenweir.core.price import flat_price
+from tokenweir.core.pricing import Pricing
 
 KEYS = [{"id": "k", "sha256": KEY_A}]
 PROVIDERS: dict[str, Any] = {
@@ -79,6 +82,32 @@ def test_shadow_mode() -> None:
     assert advise(policy(quotas=[shared], tenants=tenants)) == (
         "quota *.concurrency: is in shadow mode, so it refuses nobody",
     )
+
+
+@pytest.mark.parametrize(
+    ("quota", "told"),
+    [
+        ({"budget_usd": 5, "per": "day"}, ["claude"]),
+        ({"budget_usd": 5, "per": "day", "routes": ["messages"]}, ["claude"]),
+        ({"budget_usd": 5, "per": "day", "routes": ["chat_completions"]}, []),
+        ({"budget_usd": 5, "per": "day", "mode": "shadow"}, []),
+        ({"budget_tokens": 5, "per": "day"}, []),
+    ],
+)
+def test_models_without_a_price(quota: dict[str, Any], told: list[str]) -> None:
+    """An enforced budget of money refuses them, if it is for them."""
+    unpriced = policy(quota=quota)
+    price = flat_price("any", "policy", (1, 1))
+    priced = replace(unpriced, pricing=Pricing(ceiling=price))
+    text = (
+        "has no price, so where a budget in USD applies it is refused: give it one in an "
+        "overlay, or set `prices.ceiling`"
+    )
+
+    found = [line for line in advise(unpriced) if line.startswith("models.")]
+    assert found == [f"models.{name}: {text}" for name in told]
+    assert not [line for line in advise(priced) if line.startswith("models.")]
+    assert "no price" not in "".join(advise(unpriced, credentials=False))
 
 
 @pytest.mark.parametrize(

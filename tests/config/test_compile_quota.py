@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from tokenweir.config.compile_quota import EVERY_TENANT, compile_quota, quota_id
+from tokenweir.config.compile_quota import (
+    EVERY_TENANT,
+    THRESHOLDS,
+    compile_quota,
+    quota_id,
+)
 from tokenweir.config.schema import QuotaEntry
-from tokenweir.core.policy import Axis, OnLedgerFailure, Quota
+from tokenweir.core.policy import Axis, Budget, OnExceeded, OnLedgerFailure, Quota
+from tokenweir.core.window import Calendar, Per
 
 CLOSED, OPEN = OnLedgerFailure.CLOSED, OnLedgerFailure.OPEN
 
@@ -131,6 +138,87 @@ def test_ids(scope: str, fields: dict[str, Any], identity: str) -> None:
 
     assert quota_id(quota, scope) == identity
     assert compile_quota(quota, scope, CLOSED).id == identity
+
+
+def test_a_budget_with_nothing_but_its_window() -> None:
+    """It begins with the calendar's windows in UTC, blocks, and tells three times."""
+    quota = compile_quota(entry(budget_usd=0.25, per="day"), "acme", CLOSED)
+
+    assert quota == Quota(
+        id="acme.budget_usd_per_day",
+        axis=Axis.BUDGET_USD,
+        rate=0,
+        capacity=250_000_000,
+        budget=Budget(Calendar(Per.DAY, ZoneInfo("UTC"))),
+    )
+    assert quota.budget is not None
+    assert quota.budget.thresholds == THRESHOLDS == (50, 80, 95)
+
+
+def test_a_budget_with_everything() -> None:
+    """Each field of the file has its place; alerts are in order."""
+    quota = compile_quota(
+        entry(
+            budget_tokens=1000,
+            per="week",
+            time_zone="Asia/Tokyo",
+            anchor={"hour": 6, "weekday": "sunday"},
+            on_exceeded={"downgrade_to": ["b", "a"], "hard_limit_tokens": 2000},
+            alerts=[90, 10, 90],
+            partition=["key"],
+        ),
+        EVERY_TENANT,
+        CLOSED,
+    )
+
+    assert (quota.id, quota.axis) == (
+        "*.budget_tokens_per_week_by_tenant_key",
+        Axis.BUDGET_TOKENS,
+    )
+    assert (quota.rate, quota.capacity) == (0, 1000)
+    assert quota.budget == Budget(
+        Calendar(Per.WEEK, ZoneInfo("Asia/Tokyo"), hour=6, weekday=6),
+        OnExceeded.DOWNGRADE,
+        ("b", "a"),
+        hard_limit=2000,
+        thresholds=(10, 90),
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "budget"),
+    [
+        (
+            {"on_exceeded": {"throttle_percent": 20, "hard_limit_usd": 9}},
+            {
+                "on_exceeded": OnExceeded.THROTTLE,
+                "throttle_percent": 20,
+                "hard_limit": 9_000_000_000,
+            },
+        ),
+        ({"on_exceeded": "block", "alerts": []}, {"thresholds": ()}),
+        ({"on_exceeded": {}}, {}),
+    ],
+)
+def test_what_follows_once_a_budget_is_spent(
+    fields: dict[str, Any], budget: dict[str, Any]
+) -> None:
+    """The kind of what follows is told by what is given."""
+    quota = compile_quota(entry(budget_usd=5, per="month", **fields), "acme", CLOSED)
+
+    assert quota.budget == Budget(Calendar(Per.MONTH, ZoneInfo("UTC")), **budget)
+
+
+def test_months_begin_on_a_day() -> None:
+    """The day is the file's, and 1 without it."""
+    fields = {"budget_usd": 5, "per": "month"}
+    late = compile_quota(entry(**fields, anchor={"day": 31}), "acme", CLOSED).budget
+    first = compile_quota(entry(**fields, anchor={"hour": 5}), "acme", CLOSED).budget
+
+    assert late is not None
+    assert first is not None
+    assert (late.calendar.day, late.calendar.hour) == (31, 0)
+    assert (first.calendar.day, first.calendar.hour) == (1, 5)
 
 
 def test_what_follows_when_the_ledger_is_silent() -> None:

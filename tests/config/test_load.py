@@ -7,6 +7,7 @@ import pathlib
 import re
 import traceback
 from collections.abc import Iterator
+from zoneinfo import ZoneInfo
 
 import pytest
 import yaml
@@ -29,7 +30,8 @@ from tokenweir.config.files import Files
 from tokenweir.config.load import load_policy
 from tokenweir.config.shape import all_fields
 from tokenweir.core.errors import PolicyError
-from tokenweir.core.policy import Axis, Secret
+from tokenweir.core.policy import Axis, Budget, OnExceeded, Secret
+from tokenweir.core.window import Calendar, Per
 
 # As in the design, section 8, but for the hash.
 DESIGN = f"""\
@@ -45,10 +47,8 @@ tenants:
       - {{requests_per_minute: 600}}
       - {{tokens_per_minute: 60000, capacity: 60000}}
       - {{concurrency: 8}}
-"""
-BUDGETS = """\
-      - {budget_usd: 50, per: day, time_zone: Asia/Tokyo, on_exceeded: {downgrade_to: gpt-4o-mini}}
-      - {budget_usd: 1000, per: month, on_exceeded: block}
+      - {{budget_usd: 50, per: day, time_zone: Asia/Tokyo, on_exceeded: {{downgrade_to: gpt-4o-mini}}}}
+      - {{budget_usd: 1000, per: month, on_exceeded: block}}
 """
 
 
@@ -68,6 +68,17 @@ def test_the_designs_example_loads(tmp_path: pathlib.Path) -> None:
         (Axis.REQUESTS, 600),
         (Axis.TOKENS, 60_000),
         (Axis.CONCURRENCY, 8),
+        (Axis.BUDGET_USD, 50 * 10**9),
+        (Axis.BUDGET_USD, 1000 * 10**9),
+    ]
+    assert [quota.budget for quota in quotas] == [
+        *[None] * 3,
+        Budget(
+            Calendar(Per.DAY, ZoneInfo("Asia/Tokyo")),
+            OnExceeded.DOWNGRADE,
+            ("gpt-4o-mini",),
+        ),
+        Budget(Calendar(Per.MONTH, ZoneInfo("UTC"))),
     ]
     assert policy.providers["openai"].credential == Secret(CANARY)
     assert policy.digest == hashlib.sha256(DESIGN.encode()).hexdigest()[:12]
@@ -77,46 +88,70 @@ def test_every_field_at_once(tmp_path: pathlib.Path) -> None:
     """A policy that uses all of them loads, and has them all."""
     policy = load(tmp_path, FULL)
 
-    # Only a certificate that is there could be named.
+    # Only files that are there could be named.
     unused = {place[-1] for place, _ in all_fields()} - names(yaml.safe_load(FULL))
-    assert unused == {"ca_file"}
+    assert unused == {"ca_file", "overlays"}
     assert policy.default_providers == {"openai": "local", "anthropic": "claude"}
     assert policy.body_limit_bytes == 1_048_576
 
 
-def test_a_budget_is_refused_by_name(tmp_path: pathlib.Path) -> None:
-    """A limit that is not enforced is not accepted in silence."""
-    text = "money budgets are not enforced by this version: remove it"
+def test_mistakes_in_budgets_are_told_at_once(tmp_path: pathlib.Path) -> None:
+    """However deep they are, wherever they are found, each has its own line."""
+    budgets = """\
+      - budget_usd: 5
+        anchor:
+          day: 1
+        on_exceeded:
+          downgrade_to:
+            - gpt-4o-mini
+            - gpt-5
+          throttle_percent: 10
+          hard_limit_tokens: 5
+      - budget_tokens: 1000
+        per: week
+        anchor:
+          hour: 24
+          weekday: 1
+        on_exceeded:
+          downgrade_to: []
+          hard_limit_tokens: 0
+      - budget_tokens: 1000
+        per: day
+        anchor:
+          day: 1
+        on_exceeded:
+          hard_limit_tokens: 2000
+"""
+    place = "tenants.acme.quotas"
 
-    assert problems(tmp_path, DESIGN + BUDGETS) == [
-        f"tenants.acme.quotas.3.budget_usd: {text} (line 13)",
-        f"tenants.acme.quotas.4.budget_usd: {text} (line 14)",
+    assert problems(tmp_path, DESIGN + budgets) == [
+        f"{place}.5.per: is missing: say `hour`, `day`, `week` or `month` (line 15)",
+        f"{place}.5.on_exceeded.downgrade_to.1: matches no model of this policy (line 21)",
+        (
+            f"{place}.5.on_exceeded.throttle_percent: does not go with `downgrade_to`: a "
+            "budget does one or the other (line 22)"
+        ),
+        (
+            f"{place}.5.on_exceeded.hard_limit_tokens: is not what the budget is in: say "
+            "`hard_limit_usd` (line 23)"
+        ),
+        f"{place}.6.anchor.hour: must be at most 23 (line 27)",
+        (
+            f"{place}.6.anchor.weekday: must be 'monday', 'tuesday', 'wednesday', "
+            "'thursday', 'friday', 'saturday' or 'sunday' (line 28)"
+        ),
+        (
+            f"{place}.6.on_exceeded.downgrade_to: must be a model's name, or a list of "
+            "some (line 30)"
+        ),
+        f"{place}.6.on_exceeded.hard_limit_tokens: must be at least 1 (line 31)",
+        f"{place}.7.anchor.day: only goes with `per: month` (line 35)",
+        (
+            f"{place}.7.on_exceeded.hard_limit_tokens: has no effect: without "
+            "`downgrade_to` or `throttle_percent` it blocks at `budget_tokens` already "
+            "(line 37)"
+        ),
     ]
-
-
-@pytest.mark.parametrize(
-    ("field", "text"),
-    [
-        (
-            "budget_tokens: 5, per: day",
-            "budget_tokens: token budgets are not enforced by this version: remove it",
-        ),
-        (
-            "concurrency: 5, on_exceeded: block",
-            (
-                "on_exceeded: belongs to a budget, and budgets are not enforced by this "
-                "version: remove it"
-            ),
-        ),
-    ],
-)
-def test_parts_of_budgets_are_refused_too(
-    tmp_path: pathlib.Path, field: str, text: str
-) -> None:
-    """Token budgets are named as such, and so is what only a budget can have."""
-    policy = edited("requests_per_minute: 600", field)
-
-    assert problems(tmp_path, policy) == [f"tenants.acme.quotas.0.{text} (line 13)"]
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), SLIPS)
@@ -233,7 +268,12 @@ HIDDEN = [
     (FIRST_QUOTA, "mode: off, concurrency: 5, capacity: 5, models: [no]", f"{QUOTA}.mode {QUOTA} {QUOTA}.models.0"),
     (FIRST_QUOTA, "requests_per_minute: 5, concurrency: 5, models: [no]", f"{QUOTA} {QUOTA}.models.0"),
     (FIRST_QUOTA, "rpm: 5, models: [no]", f"{QUOTA}.rpm {QUOTA}.models.0"),
-    (FIRST_QUOTA, "budget_usd: 5, per: day, models: [no]", f"{QUOTA}.budget_usd {QUOTA}.models.0"),
+    (FIRST_QUOTA, "budget_usd: x, per: day, models: [no]", f"{QUOTA}.budget_usd {QUOTA}.models.0"),
+    (FIRST_QUOTA, "budget: 5, per: day, models: [no]", f"{QUOTA}.budget {QUOTA}.models.0"),
+    (FIRST_QUOTA, "budget_usd: 5, per: weekly, anchor: {weekday: monday}, models: [no]", f"{QUOTA}.per {QUOTA}.models.0"),
+    (FIRST_QUOTA, "budget_usd: x, per: day, on_exceeded: {downgrade_to: no, hard_limit_usd: 5}", f"{QUOTA}.budget_usd {QUOTA}.on_exceeded.downgrade_to.0"),
+    (FIRST_QUOTA, "budget_usd: 5, per: day, alerts: 5, on_exceeded: {throttle_percent: 5}", f"{QUOTA}.alerts {QUOTA}.on_exceeded.hard_limit_usd"),
+    (FIRST_QUOTA, "budget_usd: 5, on_exceeded: blok", f"{QUOTA}.on_exceeded {QUOTA}.per"),
     (FIRST_QUOTA, "concurrency: 0, name: a, models: ['']", f"{QUOTA}.concurrency {QUOTA}.models.0"),
     ("    quotas:", "    models: [no]\n    qotas: 1\n    quotas:", "tenants.acme.models.0 tenants.acme.qotas"),
     ("version: 1", "version: 1\nquotas: [5, {concurrency: x, models: [no]}]", "quotas.0 quotas.1.concurrency quotas.1.partition quotas.1.models.0"),

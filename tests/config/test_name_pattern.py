@@ -1,11 +1,11 @@
-"""Two patterns overlap exactly if some name is meant by both."""
+"""Two patterns overlap exactly if some name is meant by both; one may cover another."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenweir.config.name_pattern import any_overlap, overlap
+from tokenweir.config.name_pattern import all_covered, any_overlap, covers, overlap
 from tokenweir.core.policy import matches
 
 NAMES = st.text("ab", max_size=3)
@@ -28,3 +28,22 @@ def test_any() -> None:
     assert any_overlap(["x", "gpt-*"], iter(["y", "gpt-4o"]))
     assert not any_overlap(["x", "gpt-*"], iter(["y", "claude-*"]))
     assert not any_overlap([], ["x"])
+
+
+@given(PATTERNS, PATTERNS)
+def test_what_is_covered_is_meant(one: str, other: str) -> None:
+    """It agrees with matching every name that could make a difference."""
+    # A family means its bare name and longer ones, such as one with a new letter.
+    shortest = other.removesuffix("*")
+    names = [shortest, *([shortest + "c"] if other.endswith("*") else [])]
+    proven = all(matches(name, (one,)) for name in names)
+
+    assert covers(one, other) is proven
+
+
+def test_all() -> None:
+    """Each needs one that covers it, and of nothing there is nothing to cover."""
+    assert all_covered(["gpt-4*", "x"], iter(["x", "gpt-*"]))
+    assert not all_covered(["gpt-*", "x"], iter(["x", "gpt-4*"]))
+    assert all_covered([], [])
+    assert not all_covered(["x"], [])

@@ -7,6 +7,7 @@ import pathlib
 from tests.config.policies import CANARY
 from tokenweir.config.files import Files
 from tokenweir.config.outside import MAX_CA_FILE_BYTES, look_up
+from tokenweir.config.prices_entry import PricesEntry
 from tokenweir.config.schema import PolicyFile
 from tokenweir.core.policy import Secret
 
@@ -46,6 +47,23 @@ def test_certificates_are_looked_at(tmp_path: pathlib.Path) -> None:
     ):
         found = look_up(policy_file(ca_file=str(path)), {}, files)
         assert list(map(str, found.problems)) == [f"providers.other.ca_file: {text}"]
+
+
+def test_prices_are_read(tmp_path: pathlib.Path) -> None:
+    """Each file, in the policy's order; what is wrong with one is told at its place."""
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    good.write_text('{"x": {"input_cost_per_token": 1e-6}}')
+    bad.write_text('{"x": 5, "y": {"input_cost_per_token": "1"}}')
+    file = policy_file().model_copy(
+        update={"prices": PricesEntry(overlays=[str(bad), str(good)])}
+    )
+    files = Files()
+    found = look_up(file, {}, files)
+
+    assert [list(overlay.prices) for overlay in found.overlays] == [["x"]]
+    assert {problem.path for problem in found.problems} == {("prices", "overlays", 0)}
+    assert len(found.problems) == 2
+    assert list(files.seen) == [bad, good]
 
 
 def test_everything_is_looked_up() -> None:

@@ -12,9 +12,11 @@ from pydantic.fields import FieldInfo
 
 from tests.config.policies import CANARY, load
 from tokenweir.config.advice import advise
+from tokenweir.config.money import MAX_USD
 from tokenweir.config.scalar import MAX_CONCURRENCY, RouteName
 from tokenweir.config.shape import Place, all_fields
 from tokenweir.core.bucket import MAX_TOKENS
+from tokenweir.core.budget import MAX_SPENT
 from tokenweir.core.model_family import FAMILIES
 from tokenweir.core.policy import PARTITION_KEYS
 
@@ -57,11 +59,9 @@ FIELDS = dict(all_fields())
 def test_every_field_has_its_line(place: Place) -> None:
     """With the default and the description that the schema has."""
     # The fields of a quota are the same at the top and in a tenant.
-    entry = (
-        ("tenants", "*", "quotas", "*") if place[:2] == ("quotas", "*") else place[:-1]
-    )
+    above = ("tenants", "*") if place[:2] == ("quotas", "*") else ()
 
-    assert row_of(place, FIELDS[place]) in section(entry).splitlines()
+    assert row_of(place, FIELDS[place]) in section((*above, *place[:-1])).splitlines()
 
 
 def test_no_line_is_left_over() -> None:
@@ -97,5 +97,7 @@ def test_what_is_told_is_what_is_checked() -> None:
     """The largest amounts, and the words that have a fixed list."""
     assert f"{MAX_TOKENS:,}" in TEXT
     assert f"{MAX_CONCURRENCY:,}" in TEXT
+    assert f"{MAX_USD:,} USD" in TEXT
+    assert f"{MAX_SPENT:,} tokens" in TEXT
     for word in (*FAMILIES, *get_args(RouteName), *PARTITION_KEYS):
         assert f"`{word}`" in TEXT

@@ -214,6 +214,57 @@ def test_shared_quotas_say_whose_they_are() -> None:
     ]
 
 
+def test_budgets_with_one_id() -> None:
+    """Another window makes another budget; another time zone needs a name."""
+    day: dict[str, Any] = {"budget_usd": 5, "per": "day"}
+    quotas = [day, {**day, "per": "hour"}, {"budget_tokens": 5, "per": "day"},
+              {**day, "time_zone": "Asia/Tokyo"}]  # fmt: skip
+
+    assert told(tenants={"acme": {"quotas": quotas}}) == [
+        (
+            "tenants.acme.quotas.3.name: must be set and different: another quota of this "
+            "list has the same axis, `per` and partition, or this name"
+        )
+    ]
+
+
+def test_budgets() -> None:
+    """What does not fit together is told where it stands, at the top and in tenants."""
+    budget = {
+        "budget_usd": 5,
+        "anchor": {"day": 5},
+        "on_exceeded": {"downgrade_to": ["gpt-4o", "gpt", "o3"]},
+    }
+    lines = told(
+        tenants={"acme": {"quotas": [LIMIT, budget]}},
+        quotas=[{**budget, "partition": ["tenant"]}],
+    )
+
+    assert [line.partition(":")[0] for line in lines] == [
+        "quotas.0.per",
+        "quotas.0.on_exceeded.downgrade_to.1",
+        "tenants.acme.quotas.1.per",
+        "tenants.acme.quotas.1.on_exceeded.downgrade_to.1",
+        "tenants.acme.quotas.1.on_exceeded.hard_limit_usd",
+        "quotas.0.on_exceeded.hard_limit_usd",
+    ]
+
+
+def test_cheaper_models_that_are_left_out() -> None:
+    """A name in a chain is not wrong because the model's own entry is."""
+    follows = {"downgrade_to": "o4", "hard_limit_usd": 6}
+    quotas = [{"budget_usd": 5, "per": "day", "on_exceeded": follows}]
+    tenants = {"acme": {"quotas": quotas}}
+
+    assert told(tenants=tenants) == [
+        (
+            "tenants.acme.quotas.0.on_exceeded.downgrade_to.0: matches no model of this "
+            "policy"
+        )
+    ]
+    assert not told(LeftOut(frozenset({("models", "o4")})), tenants=tenants)
+
+
 def test_keys_are_unique_in_the_policy() -> None:
     """One key, or one id, can't be two tenants'; upper case makes no other hash."""
     keys = [{"id": "a", "sha256": KEY_A}, {"id": "b", "sha256": KEY_B}]

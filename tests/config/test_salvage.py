@@ -88,6 +88,17 @@ def test_names_that_are_gone() -> None:
     assert LeftOut().names("models") == set()
 
 
+def test_what_is_inside() -> None:
+    """A place can be asked if it is still whole."""
+    left_out = LeftOut(frozenset({("tenants", "acme", "quotas", 1), ("quotas",)}))
+
+    assert left_out.inside(("tenants", "acme", "quotas"))
+    assert left_out.inside(("tenants", "acme"))
+    assert left_out.inside(("quotas",))
+    assert not left_out.inside(("tenants", "acme", "keys"))
+    assert not left_out.inside(("tenants", "other", "quotas"))
+
+
 def test_the_content_stays_as_it_is() -> None:
     """A value that stands in two places may go from one of them."""
     content = small()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from tokenweir.config import scalar
+from tokenweir.core.dialects import by_route
 from tokenweir.core.policy import PARTITION_KEYS, OnLedgerFailure
 
 GOOD = [
@@ -48,6 +49,16 @@ BAD = [
     (scalar.AbsolutePath, "/"),
     (scalar.AbsolutePath, "/a\x00"),
 ]
+
+
+def test_routes_with_tokens() -> None:
+    """They are those whose bodies a dialect reads."""
+    for route in get_args(scalar.RouteName):
+        if route in scalar.TOKEN_ROUTES:
+            assert by_route(route).route == route
+        else:
+            with pytest.raises(KeyError):
+                by_route(route)
 
 
 @pytest.mark.parametrize(("kind", "text"), GOOD)

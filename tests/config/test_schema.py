@@ -37,6 +37,9 @@ def test_one_axis_makes_a_quota(axis: str) -> None:
         {"requests_per_minute": 5, "tokens_per_minute": 5},
         {"concurrency": 5, "capacity": 5},
         {"concurrency": 5, "counts": "total"},
+        {"budget_usd": 5, "budget_tokens": 5},
+        {"budget_usd": 5, "capacity": 5},
+        {"budget_tokens": 5, "counts": "total"},
         {"input_tokens_per_minute": 5, "counts": "input"},
     ],
 )

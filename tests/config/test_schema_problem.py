@@ -23,21 +23,19 @@ def told(**fields: object) -> list[str]:
     return [str(problem) for problem in problems_of(caught.value)]
 
 
-def test_a_budget_takes_its_details_along() -> None:
-    """One line says that a budget can't be, not one for each of its fields."""
-    quota = {"budget_usd": 5, "per": "day", "time_zone": "UTC", "on_exceeded": "block"}
+def test_what_is_inside_of_a_budget_has_its_own_fields() -> None:
+    """A slip in there is compared with what can be there."""
+    exceeded = {"downgrade_to": "a", "hard_limit": 5, "weekday": "monday"}
+    quota = {"budget_usd": 5, "anchor": {"dya": 5}, "on_exceeded": exceeded}
 
     assert told(quotas=[quota]) == [
-        "quotas.0.budget_usd: money budgets are not enforced by this version: remove it"
+        "quotas.0.anchor.dya: is unknown; did you mean `day`?",
+        ("quotas.0.on_exceeded.hard_limit: is unknown; did you mean `hard_limit_usd`?"),
+        (
+            "quotas.0.on_exceeded.weekday: is unknown; known here: downgrade_to, "
+            "throttle_percent, hard_limit_usd, hard_limit_tokens"
+        ),
     ]
-
-
-def test_the_details_alone_are_unknown() -> None:
-    """Without a budget, they are told like any other field that is not there."""
-    lines = told(quotas=[{"concurrency": 1, "per": "day"}])
-
-    assert len(lines) == 1
-    assert lines[0].startswith("quotas.0.per: is unknown; known here: requests_per_")
 
 
 def test_a_budget_is_only_known_in_a_quota() -> None:

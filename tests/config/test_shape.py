@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tokenweir.config.budget_entry import AnchorEntry, OnExceededEntry
+from tokenweir.config.entry import Entry
 from tokenweir.config.problem import Path
 from tokenweir.config.schema import (
-    Entry,
     KeyEntry,
     ModelEntry,
     PolicyFile,
@@ -25,6 +26,8 @@ from tokenweir.config.shape import all_fields, fields_at
         (("quotas", 3), QuotaEntry),
         (("tenants", "acme", "keys", 0), KeyEntry),
         (("tenants", "acme", "quotas", 12), QuotaEntry),
+        (("quotas", 3, "anchor"), AnchorEntry),
+        (("tenants", "acme", "quotas", 12, "on_exceeded"), OnExceededEntry),
     ],
 )
 def test_entries(path: Path, entry: type[Entry]) -> None:
@@ -48,3 +51,4 @@ def test_all_fields() -> None:
     assert places[0] == ("version",)
     assert ("tenants", "*", "quotas", "*", "capacity") in places
     assert ("providers", "*", "base_url") in places
+    assert ("quotas", "*", "on_exceeded", "downgrade_to") in places

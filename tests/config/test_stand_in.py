@@ -8,11 +8,13 @@ import pytest
 import yaml
 
 from tests.config.policies import SMALL
+from tokenweir.config.budget_fit import misfits
 from tokenweir.config.problem import Path, Problem
 from tokenweir.config.schema import PolicyFile
 from tokenweir.config.stand_in import stand_in
 
 QUOTA: Path = ("tenants", "acme", "quotas", 0)
+BUDGETS = {"budget", "budget_usd", "budget_tokens"}
 
 
 def small() -> Any:
@@ -29,7 +31,9 @@ def small() -> Any:
         (("tenants", "acme", "keys", 0), {"id": 1, "sha256": 2, "models": 3}),
         (QUOTA, {"requests_per_minute": "x", "mode": 1, "partition": 2}),
         (QUOTA, {"rpm": 1}),
-        (QUOTA, {"budget_usd": 1}),
+        (QUOTA, {"budget_usd": "x", "per": "year", "anchor": 1, "on_exceeded": 5}),
+        (QUOTA, {"budget_tokens": "x", "time_zone": 1, "alerts": 1}),
+        (QUOTA, {"budget": 1, "time_zone": 1}),
     ],
 )
 def test_each_field_has_a_stand_in(entry: Path, fields: dict[str, Any]) -> None:
@@ -39,9 +43,8 @@ def test_each_field_has_a_stand_in(entry: Path, fields: dict[str, Any]) -> None:
     for part in entry:
         place = place[part]
     place.update(fields)
-    if "rpm" in fields or "budget_usd" in fields:
+    if "rpm" in fields or not fields.keys().isdisjoint(BUDGETS):
         del place["requests_per_minute"]
-        place["per" if "budget_usd" in fields else "capacity"] = 1
     made = stand_in(content, [(*entry, name) for name in fields])
 
     file = PolicyFile.model_validate(made.content)
@@ -49,6 +52,18 @@ def test_each_field_has_a_stand_in(entry: Path, fields: dict[str, Any]) -> None:
     assert len(file.tenants["acme"].quotas) == 2
     assert made.entries == {entry}
     assert made.fields == {(*entry, name) for name in fields}
+
+
+def test_a_stand_in_fits_the_rest() -> None:
+    """What only budgets have is not wrong because the amount is, nor is an anchor."""
+    content = small()
+    quota = content["tenants"]["acme"]["quotas"][0]
+    del quota["requests_per_minute"]
+    quota |= {"budget": 5, "per": "weekly", "anchor": {"weekday": "sunday"}}
+    made = stand_in(content, [(*QUOTA, "budget"), (*QUOTA, "per")])
+
+    file = PolicyFile.model_validate(made.content)
+    assert list(misfits(file.tenants["acme"].quotas[0])) == []
 
 
 def test_fields_that_do_not_go_together() -> None:

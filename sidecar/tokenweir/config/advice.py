@@ -7,8 +7,9 @@ bill comes: so whatever can't ever match is said before it is relied on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from tokenweir.config.budget_advice import BudgetAdvice
 from tokenweir.config.name_pattern import any_overlap
 from tokenweir.core.dialects import by_route, default_dialect
 from tokenweir.core.identify import TOKEN_FREE_PATHS
@@ -29,9 +30,11 @@ def advise(policy: Policy, *, credentials: bool = True) -> tuple[str, ...]:
     """
     Return what is worth a look, a line each, beginning with the path.
 
-    Set *credentials* to false if they were not looked up.
+    Set *credentials* to false if they were not looked up, nor prices.
     """
     lines = [*_tenant_advice(policy), *_quota_advice(policy)]
+    if credentials:
+        lines += _price_advice(policy)
     if credentials and policy.single_tenant is None:
         lines += _provider_advice(policy)
     return tuple(lines)
@@ -43,6 +46,25 @@ def _provider_advice(policy: Policy) -> Iterator[str]:
             yield (
                 f"providers.{provider.name}: has no credential, so the key that an app "
                 "sends to Tokenweir is passed on to it"
+            )
+
+
+def _price_advice(policy: Policy) -> Iterator[str]:
+    """Tell of models that budgets refuse. Of families, what is called is not known."""
+    limited = [
+        (quota, tenant)
+        for quota, tenants in _quotas(policy)
+        if quota.axis is Axis.BUDGET_USD and not quota.shadow
+        for tenant in tenants
+    ]
+    for model in policy.models.values():
+        name = model.upstream_model or model.name
+        if policy.pricing.price(model.provider, name) is None and any(
+            _matches_model(quota, tenant, model, policy) for quota, tenant in limited
+        ):
+            yield (
+                f"models.{model.name}: has no price, so where a budget in USD applies it "
+                "is refused: give it one in an overlay, or set `prices.ceiling`"
             )
 
 
@@ -58,11 +80,18 @@ def _tenant_advice(policy: Policy) -> Iterator[str]:
 
 
 def _quota_advice(policy: Policy) -> Iterator[str]:
+    budgets = BudgetAdvice(policy)
     for quota, tenants in _quotas(policy):
-        if not any(_can_match(quota, tenant, policy) for tenant in tenants):
+        models = _matched(quota, tenants, policy)
+        if not _matches_unread(quota, policy) and next(models, None) is None:
             yield f"quota {quota.id}: can never match, so it limits nothing"
-        elif quota.shadow:
+            continue
+        if quota.shadow:
             yield f"quota {quota.id}: is in shadow mode, so it refuses nobody"
+        if quota.budget is not None:
+            every = tuple(_matched(quota, tenants, policy))
+            for text in budgets.of(quota, tenants, every):
+                yield f"quota {quota.id}: {text}"
 
 
 def _quotas(policy: Policy) -> Iterator[tuple[Quota, list[Tenant]]]:
@@ -74,11 +103,13 @@ def _quotas(policy: Policy) -> Iterator[tuple[Quota, list[Tenant]]]:
     yield from having.values()
 
 
-def _can_match(quota: Quota, tenant: Tenant, policy: Policy) -> bool:
-    return _matches_unread(quota, policy) or any(
-        _matches_model(quota, tenant, model, policy)
-        for model in (*policy.models.values(), *policy.model_families)
-    )
+def _matched(
+    quota: Quota, tenants: Iterable[Tenant], policy: Policy
+) -> Iterator[Model]:
+    """Yield the models that some of *tenants* may call under *quota*."""
+    for model in (*policy.models.values(), *policy.model_families):
+        if any(_matches_model(quota, tenant, model, policy) for tenant in tenants):
+            yield model
 
 
 def _matches_unread(quota: Quota, policy: Policy) -> bool:

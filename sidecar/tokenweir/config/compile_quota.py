@@ -7,8 +7,20 @@ of levels in the ledger, and reordering a file must not swap them.
 
 from __future__ import annotations
 
-from tokenweir.config.schema import QuotaEntry
-from tokenweir.core.policy import PARTITION_KEYS, Axis, OnLedgerFailure, Quota
+from zoneinfo import ZoneInfo
+
+from tokenweir.config.budget_entry import WEEKDAYS, AnchorEntry, OnExceededEntry
+from tokenweir.config.schema import RATE_FIELDS, QuotaEntry
+from tokenweir.core.policy import (
+    BUDGETS,
+    PARTITION_KEYS,
+    Axis,
+    Budget,
+    OnExceeded,
+    OnLedgerFailure,
+    Quota,
+)
+from tokenweir.core.window import Calendar, Per
 
 # Scope of the quotas that every tenant has; no tenant can have this name.
 EVERY_TENANT = "*"
@@ -18,6 +30,9 @@ _COUNTED_AXES = {
     "input": Axis.INPUT_TOKENS,
     "output": Axis.OUTPUT_TOKENS,
 }
+
+# Shares of a budget that are told if the entry does not say.
+THRESHOLDS = (50, 80, 95)
 
 # An id is only unique within its tenant: two tenants' users may share one.
 _TENANTS_OWN = frozenset({"tenant", "key", "user"})
@@ -36,7 +51,7 @@ def compile_quota(
     return Quota(
         id=quota_id(entry, scope),
         axis=axis,
-        rate=0 if axis is Axis.CONCURRENCY else amount,
+        rate=amount if entry.axis in RATE_FIELDS else 0,
         capacity=entry.capacity or amount,
         partition=_partition(entry, scope),
         shadow=entry.mode == "shadow",
@@ -47,6 +62,7 @@ def compile_quota(
             if entry.on_ledger_failure
             else on_ledger_failure
         ),
+        budget=_budget(entry) if axis in BUDGETS else None,
     )
 
 
@@ -69,9 +85,35 @@ def _partition(entry: QuotaEntry, scope: str) -> tuple[str, ...]:
 
 
 def _derived_name(entry: QuotaEntry, scope: str) -> str:
-    axis, partition = _axis(entry), _partition(entry, scope)
+    name, partition = _axis(entry).value, _partition(entry, scope)
+    if entry.per:
+        name = f"{name}_per_{entry.per}"
     if partition == ("tenant",):
-        return axis.value
+        return name
     implied = () if scope == EVERY_TENANT else ("tenant",)
     told = "_".join(part for part in partition if part not in implied)
-    return f"{axis.value}_by_{told}"
+    return f"{name}_by_{told}"
+
+
+def _budget(entry: QuotaEntry) -> Budget:
+    anchor = entry.anchor or AnchorEntry()
+    follows = entry.on_exceeded or OnExceededEntry()
+    on_exceeded = OnExceeded.BLOCK
+    if follows.downgrade_to:
+        on_exceeded = OnExceeded.DOWNGRADE
+    elif follows.throttle_percent:
+        on_exceeded = OnExceeded.THROTTLE
+    return Budget(
+        Calendar(
+            Per(entry.per or ""),
+            entry.time_zone or ZoneInfo("UTC"),
+            anchor.hour,
+            WEEKDAYS.index(anchor.weekday or "monday"),
+            anchor.day or 1,
+        ),
+        on_exceeded,
+        tuple(follows.downgrade_to or ()),
+        follows.throttle_percent or 100,
+        follows.hard_limit_usd or follows.hard_limit_tokens,
+        THRESHOLDS if entry.alerts is None else tuple(sorted(set(entry.alerts))),
+    )

@@ -11,6 +11,7 @@ from functools import partial
 from pydantic import ValidationError
 
 from tokenweir.config.compile import compile_policy
+from tokenweir.config.compile_pricing import compile_pricing
 from tokenweir.config.document import (
     MAX_SOURCE_BYTES,
     Document,
@@ -68,7 +69,9 @@ def load_policy(
         problems += _hidden(content, wrong, find)
     if problems:
         raise _error(problems, document)
-    return compile_policy(file, _digest(source), outside.credentials)
+    pricing = compile_pricing(file, outside.overlays)
+    policy = compile_policy(file, _digest(source), outside.credentials)
+    return replace(policy, pricing=pricing)
 
 
 def _validated(

@@ -20,3 +20,16 @@ def any_overlap(some: Iterable[str], others: Iterable[str]) -> bool:
     """Tell if some name is meant by one of *some* and by one of *others*."""
     others = tuple(others)
     return any(overlap(one, other) for one in some for other in others)
+
+
+def covers(one: str, other: str) -> bool:
+    """Tell if every name that *other* means is meant by *one*."""
+    if one.endswith("*"):
+        return other.startswith(one[:-1])
+    return one == other
+
+
+def all_covered(some: Iterable[str], by: Iterable[str]) -> bool:
+    """Tell if each of *some* is covered by one of *by*."""
+    by = tuple(by)
+    return all(any(covers(one, other) for one in by) for other in some)

@@ -1,5 +1,5 @@
 """
-What a policy refers to outside of itself: credentials and certificates.
+What a policy refers to outside of itself: credentials, certificates, prices.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tokenweir.config.files import Files, UnreadableFileError
+from tokenweir.config.prices.overlay import Overlay, load_overlay
 from tokenweir.config.problem import Problem
 from tokenweir.config.schema import PolicyFile
 from tokenweir.config.secret_reference import resolve
+from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Secret
 
 # Far above the certificates of all public authorities together.
@@ -25,15 +27,17 @@ class Outside:
     """
     Attributes:
         credentials: By provider.
+        overlays: Of prices, in the policy's order.
         problems: What could not be found or used, without lines.
     """
 
     credentials: dict[str, Secret] = field(default_factory=dict)
+    overlays: list[Overlay] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
 
 def look_up(file: PolicyFile, env: Mapping[str, str], files: Files) -> Outside:
-    """Fetch what the providers of *file* refer to, all of it."""
+    """Fetch what *file* refers to, all of it."""
     found = Outside()
     for name, entry in file.providers.items():
         path = ("providers", name)
@@ -45,6 +49,12 @@ def look_up(file: PolicyFile, env: Mapping[str, str], files: Files) -> Outside:
         if entry.ca_file:
             for text in _certificate_problems(entry.ca_file, files):
                 found.problems.append(Problem((*path, "ca_file"), text))
+    for index, overlay in enumerate(file.prices.overlays):
+        place = ("prices", "overlays", index)
+        try:
+            found.overlays.append(load_overlay(pathlib.Path(overlay), files))
+        except PolicyError as error:
+            found.problems += [Problem(place, text) for text in error.problems]
     return found
 
 

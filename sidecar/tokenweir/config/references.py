@@ -8,7 +8,10 @@ applies, so none is let through.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
+from tokenweir.config.budget_fit import misfits
+from tokenweir.config.budget_stop import endless
 from tokenweir.config.compile_quota import EVERY_TENANT, quota_id
 from tokenweir.config.name_pattern import any_overlap
 from tokenweir.config.problem import Path, Problem
@@ -49,6 +52,7 @@ class References:
         for name, tenant in self._file.tenants.items():
             yield from self._tenant(("tenants", name), tenant)
         yield from self._keys()
+        yield from endless(self._file, self._left_out)
 
     def _empty_sections(self) -> Iterator[Problem]:
         for name in REQUIRED_SECTIONS:
@@ -116,16 +120,23 @@ class References:
                     "is missing: say [tenant] for a limit that each tenant has "
                     "for itself, or [provider] or [model] for one that all share",
                 )
-            yield from self._known_models(quota.models, (*path, "models"))
+            yield from self._quota(quota, path)
 
     def _tenant(self, path: Path, tenant: TenantEntry) -> Iterator[Problem]:
         yield from self._known_models(tenant.models, (*path, "models"))
         yield from _same_ids(tenant.quotas, str(path[1]), (*path, "quotas"))
         for index, quota in enumerate(tenant.quotas):
-            place = (*path, "quotas", index, "models")
-            yield from self._known_models(quota.models, place)
+            yield from self._quota(quota, (*path, "quotas", index))
         for index, key in enumerate(tenant.keys):
             yield from self._known_models(key.models, (*path, "keys", index, "models"))
+
+    def _quota(self, quota: QuotaEntry, path: Path) -> Iterator[Problem]:
+        yield from self._known_models(quota.models, (*path, "models"))
+        for problem in misfits(quota):
+            yield replace(problem, path=(*path, *problem.path))
+        if quota.on_exceeded is not None:
+            place = (*path, "on_exceeded", "downgrade_to")
+            yield from self._known_models(quota.on_exceeded.downgrade_to, place)
 
     def _known_models(
         self, patterns: Iterable[str] | None, path: Path
@@ -160,9 +171,10 @@ def _same_ids(
     for index, quota in enumerate(quotas):
         identity = quota_id(quota, scope)
         if identity in seen:
+            same = "axis, `per` and partition" if quota.per else "axis and partition"
             yield Problem(
                 (*path, index, "name"),
                 "must be set and different: another quota of this list has the same "
-                "axis and partition, or this name",
+                f"{same}, or this name",
             )
         seen.add(identity)

@@ -54,6 +54,10 @@ class LeftOut:
             str(path[1]) for path in self.paths if len(path) == 2 and path[0] == section
         }
 
+    def inside(self, path: Path) -> bool:
+        """Tell if something is gone that was at or inside of *path*."""
+        return any(gone[: len(path)] == path for gone in self.paths)
+
     def original(self, path: Path) -> Path:
         """Return the place in the file of what is at *path* in the rest."""
         place: Path = ()

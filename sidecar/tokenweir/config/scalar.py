@@ -58,6 +58,9 @@ RouteName = Literal[
 PartitionKey = Literal["tenant", "key", "user", "route", "model", "provider"]
 LedgerFailure = Literal["closed", "open"]
 
+# Only requests on these have tokens, and cost something.
+TOKEN_ROUTES = frozenset({"chat_completions", "messages"})
+
 # Above that the ledger's arithmetic would not be exact: see `tokenweir.core.bucket`.
 Rate = Annotated[int, Field(ge=1, le=MAX_TOKENS)]
 OutputTokens = Annotated[int, Field(ge=1, le=MAX_OUTPUT_TOKENS)]

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import ConfigDict, Field, JsonValue, model_validator
 
+from tokenweir.config.budget_entry import BudgetFields
+from tokenweir.config.entry import Entry
+from tokenweir.config.prices_entry import PricesEntry
 from tokenweir.config.scalar import (
     MAX_CONCURRENCY,
     MAX_RETRIES,
@@ -36,24 +39,17 @@ from tokenweir.config.scalar import (
     Url,
 )
 
-AXIS_FIELDS = (
+RATE_FIELDS = (
     "requests_per_minute",
     "tokens_per_minute",
     "input_tokens_per_minute",
     "output_tokens_per_minute",
-    "concurrency",
 )
+BUDGET_FIELDS = ("budget_usd", "budget_tokens")
+AXIS_FIELDS = (*RATE_FIELDS, "concurrency", *BUDGET_FIELDS)
 
 
 _NOT_EMPTY: dict[str, JsonValue] = {"minProperties": 1}
-
-
-class Entry(BaseModel):
-    """What all entries have in common: nothing is converted, nothing is ignored."""
-
-    model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, hide_input_in_errors=True
-    )
 
 
 class ProviderEntry(Entry):
@@ -81,6 +77,12 @@ class ProviderEntry(Entry):
         "list of those that pass so, such as `POST /v1/embeddings` or "
         "`GET /v1/files/*`.",
         json_schema_extra={"default": "refuse"},
+    )
+    priced_as: Name | None = Field(
+        default=None,
+        description="Whose list prices count: a provider as genai-prices or litellm "
+        "calls it, such as `azure`. Without it: told by `base_url`, else by the "
+        "provider's name here if price lists know it.",
     )
     allow_plaintext: bool = Field(
         default=False,
@@ -136,11 +138,14 @@ class KeyEntry(Entry):
     )
 
 
-class QuotaEntry(Entry):
+class QuotaEntry(BudgetFields):
     """A limit: exactly one axis, and whose it is."""
 
     model_config = ConfigDict(
-        json_schema_extra={"oneOf": [{"required": [axis]} for axis in AXIS_FIELDS]}
+        json_schema_extra={
+            "oneOf": [{"required": [axis]} for axis in AXIS_FIELDS],
+            "dependentRequired": {axis: ["per"] for axis in BUDGET_FIELDS},
+        }
     )
 
     requests_per_minute: Rate | None = Field(
@@ -165,7 +170,7 @@ class QuotaEntry(Entry):
     capacity: Rate | None = Field(
         default=None,
         description="The most that can be taken at once. Without it: one minute's "
-        "worth. Not for concurrency.",
+        "worth. Only for limits per minute.",
     )
     partition: Annotated[list[PartitionKey], Field(min_length=1)] | None = Field(
         default=None,
@@ -191,7 +196,7 @@ class QuotaEntry(Entry):
     name: QuotaName | None = Field(
         default=None,
         description="Last part of the quota's id. Needed where two quotas of one "
-        "tenant have the same axis and partition.",
+        "tenant have the same axis, `per` and partition.",
     )
 
     @property
@@ -206,8 +211,10 @@ class QuotaEntry(Entry):
             raise ValueError(f"must have exactly one of {', '.join(AXIS_FIELDS)}")
         if self.counts and self.tokens_per_minute is None:
             raise ValueError("has `counts`, which only goes with tokens_per_minute")
-        if self.concurrency and self.capacity is not None:
-            raise ValueError("has `capacity`, which concurrency has none of: remove it")
+        if self.capacity is not None and self.axis not in RATE_FIELDS:
+            raise ValueError(
+                f"has `capacity`, which {self.axis} has none of: remove it"
+            )
         return self
 
 
@@ -300,4 +307,8 @@ class PolicyFile(Entry):
     on_ledger_failure: LedgerFailure = Field(
         default="closed",
         description="Default for tenants: see there.",
+    )
+    prices: PricesEntry = Field(
+        default_factory=PricesEntry,
+        description="What is not public about prices. Without it: list prices.",
     )

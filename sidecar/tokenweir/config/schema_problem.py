@@ -27,6 +27,7 @@ _TEXTS = {
     "literal_error": "must be {expected}",
     "greater_than_equal": "must be at least {ge}",
     "less_than_equal": "must be at most {le}",
+    "too_long": "must have at most {max_length} entries",
     "too_short": "must name at least one; without this field it is for all",
     "value_error": "{error}",
 }
@@ -45,18 +46,6 @@ _PATTERN_TEXTS = {
     scalar.ABSOLUTE_PATH_PATTERN: "must be a path that begins with /",
 }
 
-# A limit that is written down and not enforced is worse than none, so it is no
-# problem of spelling.
-_NO_BUDGETS = "budgets are not enforced by this version: remove it"
-_BUDGET_FIELDS = {
-    "budget_usd": "money " + _NO_BUDGETS,
-    "budget_tokens": "token " + _NO_BUDGETS,
-    "on_exceeded": "belongs to a budget, and " + _NO_BUDGETS,
-}
-
-# Fields that only a budget has: gone with it.
-BUDGET_DETAILS = frozenset({"per", "time_zone", "on_exceeded"})
-
 _OTHER_WORDS = {
     "rpm": "requests_per_minute",
     "tpm": "tokens_per_minute",
@@ -69,16 +58,8 @@ _OTHER_WORDS = {
 
 def problems_of(error: ValidationError) -> Iterator[Problem]:
     """Yield each mistake that *error* lists, without its line."""
-    details = error.errors(include_url=False, include_input=True)
-    budgets = {
-        detail["loc"][:-1]
-        for detail in details
-        if detail["loc"] and str(detail["loc"][-1]).startswith("budget_")
-    }
-    for detail in details:
-        path = _path(detail)
-        if path[:-1] not in budgets or path[-1] not in BUDGET_DETAILS:
-            yield Problem(path, _text(detail))
+    for detail in error.errors(include_url=False, include_input=True):
+        yield Problem(_path(detail), _text(detail))
 
 
 def _path(detail: ErrorDetails) -> Path:
@@ -103,8 +84,6 @@ def _text(detail: ErrorDetails) -> str:
 
 def _unknown(path: Path) -> str:
     name, known = str(path[-1]), fields_at(path[:-1])
-    if "concurrency" in known and name in _BUDGET_FIELDS:
-        return _BUDGET_FIELDS[name]
     close = difflib.get_close_matches(name, known, n=1)
     if _OTHER_WORDS.get(name) in known:
         close = [_OTHER_WORDS[name]]

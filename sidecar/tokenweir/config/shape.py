@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from tokenweir.config.entry import Entry
 from tokenweir.config.problem import Path
-from tokenweir.config.schema import Entry, PolicyFile
+from tokenweir.config.schema import PolicyFile
 
 Place = tuple[str, ...]
 ANY = "*"
@@ -51,3 +53,6 @@ def _walk(place: Place, annotation: Any) -> Iterator[tuple[Place, type[Entry]]]:
         yield from _walk((*place, ANY), get_args(annotation)[-1])
     elif get_origin(annotation) is Annotated:
         yield from _walk(place, get_args(annotation)[0])
+    elif get_origin(annotation) in (UnionType, Union):
+        for choice in get_args(annotation):
+            yield from _walk(place, choice)

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tokenweir.config.budget_entry import BudgetFields
 from tokenweir.config.problem import Path, Problem
 from tokenweir.config.salvage import entry_around
 from tokenweir.config.schema import AXIS_FIELDS
-from tokenweir.config.schema_problem import BUDGET_DETAILS
 
 # A field that is not here is optional: without it nothing is wrong.
 _STAND_INS: Mapping[str, Mapping[str, object]] = {
@@ -28,11 +28,18 @@ _STAND_INS: Mapping[str, Mapping[str, object]] = {
     },
     "models": {"provider": "stand-in", "max_output_tokens": 10_000_000},
     "keys": {"id": "stand-in", "sha256": "0" * 64},
-    "quotas": dict.fromkeys(AXIS_FIELDS, 1),
+    # The least: whatever has to be above a budget is.
+    "quotas": {
+        **dict.fromkeys(AXIS_FIELDS, 1),
+        "budget_usd": "0.000000001",
+        "per": "day",
+    },
 }
-# Goes with every other field of a quota.
+# Goes with every other field of a quota but those that only budgets have.
 _ANY_AXIS = {"tokens_per_minute": 1}
-_OF_AN_AXIS = (*AXIS_FIELDS, "counts", "capacity")
+_ANY_BUDGET = {"budget_tokens": 1}
+_OF_A_BUDGET = BudgetFields.model_fields.keys() - set(AXIS_FIELDS)
+_OF_AN_AXIS = (*AXIS_FIELDS, "counts", "capacity", *BudgetFields.model_fields)
 _ENTRIES_WITH_NAMES = ("providers", "models", "tenants", "timeouts")
 
 
@@ -88,14 +95,14 @@ def _mend_field(made: StandIn, entry: Path, place: Path) -> None:
         return
     kind, name = _kind(entry), place[-1]
     fields.pop(name, None)
-    if str(name).startswith("budget_"):
-        for detail in BUDGET_DETAILS:
-            fields.pop(detail, None)
     known = _STAND_INS.get(kind, {})
     if name in known:
         fields[name] = known[str(name)]
     elif kind == "quotas" and not set(AXIS_FIELDS) & set(fields):
-        fields.update(_ANY_AXIS)
+        fields.update(_ANY_BUDGET if _OF_A_BUDGET & set(fields) else _ANY_AXIS)
+    if place[-1] == "per":
+        # What it goes with is not known.
+        fields.pop("anchor", None)
 
 
 def _mend_entry(made: StandIn, entry: Path) -> None:

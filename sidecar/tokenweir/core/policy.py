@@ -13,6 +13,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tokenweir.core.pricing import NO_PRICING, Pricing
+from tokenweir.core.window import Calendar
+
 
 class Axis(enum.StrEnum):
     """What a quota limits."""
@@ -22,6 +25,11 @@ class Axis(enum.StrEnum):
     INPUT_TOKENS = "input_tokens_per_minute"
     OUTPUT_TOKENS = "output_tokens_per_minute"
     CONCURRENCY = "concurrency"
+    BUDGET_USD = "budget_usd"
+    BUDGET_TOKENS = "budget_tokens"
+
+
+BUDGETS = frozenset({Axis.BUDGET_USD, Axis.BUDGET_TOKENS})
 
 
 class OnLedgerFailure(enum.StrEnum):
@@ -159,6 +167,37 @@ class Model:
     maximum_is_known: bool = False
 
 
+class OnExceeded(enum.StrEnum):
+    """What follows once a budget is spent."""
+
+    BLOCK = "block"
+    DOWNGRADE = "downgrade"  # a cheaper model answers
+    THROTTLE = "throttle"  # the tenant's rates per minute go down
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """
+    What a quota says that is a budget.
+
+    Attributes:
+        calendar: When its windows begin.
+        on_exceeded: What follows once it is spent.
+        downgrade_to: Names of models, the first choice first.
+        throttle_percent: What is left of the rates.
+        hard_limit: What even then is not passed, in the budget's unit; None: other
+            budgets see to that.
+        thresholds: Shares of the capacity that are told, in percent.
+    """
+
+    calendar: Calendar
+    on_exceeded: OnExceeded = OnExceeded.BLOCK
+    downgrade_to: tuple[str, ...] = ()
+    throttle_percent: int = 100
+    hard_limit: int | None = None
+    thresholds: tuple[int, ...] = (50, 80, 95)
+
+
 @dataclass(frozen=True, slots=True)
 class Quota:
     """
@@ -167,13 +206,15 @@ class Quota:
     Attributes:
         id: Stable within the policy, such as ``"acme.tokens_per_minute"``.
         axis: What is limited.
-        rate: Per minute; for concurrency 0.
-        capacity: The most that can be taken at once (burst, or slots).
+        rate: Per minute; for concurrency and budgets 0.
+        capacity: The most that can be taken at once (burst, or slots); of a budget,
+            in a window: nano-USD or tokens.
         partition: What it is kept apart by, out of `PARTITION_KEYS`, in that order.
         shadow: Evaluated and reported, not enforced.
         models: Only for these names (exact, or ending in ``*``); empty: for all.
         routes: Only for these routes; empty: for all.
         on_ledger_failure: What follows when the ledger gives no answer.
+        budget: Set if the axis is a budget.
     """
 
     id: str
@@ -185,6 +226,7 @@ class Quota:
     models: tuple[str, ...] = ()
     routes: tuple[str, ...] = ()
     on_ledger_failure: OnLedgerFailure = OnLedgerFailure.CLOSED
+    budget: Budget | None = None
 
 
 # The order in which a partition's parts are written.
@@ -236,6 +278,7 @@ class Policy:
         route_timeouts: Name of a timeout class, by route.
         retries: Attempts after the first, of what cannot have worked already.
         body_limit_bytes: The largest request body.
+        pricing: What models cost.
     """
 
     digest: str
@@ -252,6 +295,7 @@ class Policy:
     route_timeouts: Mapping[str, str] = field(default_factory=dict)
     retries: int = 2
     body_limit_bytes: int = 8 * 1024 * 1024
+    pricing: Pricing = field(default=NO_PRICING, repr=False)
 
     @property
     def rendering(self) -> Mapping[str, str]:

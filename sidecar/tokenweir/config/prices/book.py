@@ -34,6 +34,13 @@ class PriceBook:
         self._opened: Catalogue | None = None
         self._remembered: dict[tuple[str, str | None], ModelPrice | Unpriced] = {}
 
+    def __eq__(self, other: object) -> bool:
+        """Tell if *other* has the same overlays: nothing else differs."""
+        return isinstance(other, PriceBook) and self._overlays == other._overlays
+
+    def __hash__(self) -> int:
+        return hash(len(self._overlays))
+
     def price(self, name: str, provider: str | None = None) -> ModelPrice | Unpriced:
         """
         Return the prices of the model *name*.
