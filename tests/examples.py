@@ -1,5 +1,6 @@
 """A policy, its callers, and what stands between them: for tests of exchanges."""
 
+from datetime import UTC
 from hashlib import sha256
 
 from tokenweir.core.events import Headers, RequestHead
@@ -7,7 +8,9 @@ from tokenweir.core.hold import Amounts, Hold, Limit, LimitState, Part, Subject
 from tokenweir.core.policy import (
     ApiKey,
     Axis,
+    Budget,
     Model,
+    OnExceeded,
     OnLedgerFailure,
     Policy,
     Provider,
@@ -17,11 +20,13 @@ from tokenweir.core.policy import (
 )
 from tokenweir.core.rejection import QuotaFailure
 from tokenweir.core.ticket import Ticket
+from tokenweir.core.window import Calendar, Per
 
 NOW_MS = 1_767_268_800_000  # 2026-01-01T12:00:00Z
 
 # Each of them must never be seen where a test looks for secrets.
 ACME_KEY = "sk-CANARY-acme"
+FRUGAL_KEY = "sk-CANARY-frugal"
 OPEN_KEY = "sk-CANARY-open"
 BARE_KEY = "sk-CANARY-bare"
 BARE_OPEN_KEY = "sk-CANARY-bare-open"
@@ -33,9 +38,10 @@ MESSAGES = "/v1/messages"
 
 def policy() -> Policy:
     """
-    Return a policy of four tenants.
+    Return a policy of five tenants.
 
-    *acme* has limits that fail closed, *open* has one that fails open; *bare* and
+    *acme* has limits that fail closed, *open* has one that fails open, *frugal* has
+    budgets of which one downgrades to ``fast`` and one throttles; *bare* and
     *bare-open* have none, and differ in what follows if the ledger is silent.
     """
     openai = Provider(
@@ -64,12 +70,14 @@ def policy() -> Policy:
                 ),
             ),
         ),
+        Tenant("frugal", frugal_quotas()),
         Tenant("bare"),
         Tenant("bare-open", on_ledger_failure=OnLedgerFailure.OPEN),
     )
     keys = {
         ACME_KEY: ApiKey("acme-ci", "acme"),
         OPEN_KEY: ApiKey("open-ci", "open"),
+        FRUGAL_KEY: ApiKey("frugal-ci", "frugal"),
         BARE_KEY: ApiKey("bare-ci", "bare"),
         BARE_OPEN_KEY: ApiKey("bare-open-ci", "bare-open"),
     }
@@ -92,6 +100,27 @@ def acme_quotas() -> tuple[Quota, ...]:
         Quota("acme.tokens_per_minute", Axis.TOKENS, 10_000, 10_000),
         Quota("acme.concurrency", Axis.CONCURRENCY, 0, 8),
     )
+
+
+def frugal_quotas() -> tuple[Quota, ...]:
+    """Return the quotas of *frugal*."""
+    day = Calendar(Per.DAY, UTC)
+    month = Calendar(Per.MONTH, UTC)
+    axis = Axis.BUDGET_TOKENS
+    cheaper = Budget(day, OnExceeded.DOWNGRADE, ("claude", "fast"))
+    slower = Budget(day, OnExceeded.THROTTLE, throttle_percent=25)
+    return (
+        Quota("frugal.tokens_per_minute", Axis.TOKENS, 10_000, 10_000),
+        Quota("frugal.cheaper", axis, 0, 50_000, budget=cheaper),
+        Quota("frugal.slower", axis, 0, 50_000, budget=slower),
+        Quota("frugal.block", axis, 0, 900_000, budget=Budget(month)),
+    )
+
+
+def spent(quota: str) -> QuotaFailure:
+    """Return what the ledger says of a budget of *frugal* that is spent."""
+    figures = (50_000, 49_900, 0, 700, 3_600_000)
+    return QuotaFailure(quota, Axis.BUDGET_TOKENS, "tenant=frugal", *figures)
 
 
 def head(

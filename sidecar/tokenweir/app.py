@@ -162,6 +162,7 @@ class Processor:
             on_exchange_end=self._hooks,
             events=self._hooks,
             background=self._background,
+            pricing=lambda: self.policy.pricing,
             now_ms=_now_ms,
         )
         self._server = Server(
@@ -180,6 +181,7 @@ class Processor:
             self._counter.preload,
             [model.upstream_model or model.name for model in self._models()],
         )
+        await asyncio.to_thread(self._open_prices)
         await self._admin.start()
         await self._sweeper.start()
         self._eviction.start()
@@ -216,6 +218,13 @@ class Processor:
         self._watcher.reload()
 
     # === parts =================================================================
+
+    def _open_prices(self) -> None:
+        # The first price takes long: the list of all has to be opened.
+        for model in self._models():
+            self.policy.pricing.price(
+                model.provider, model.upstream_model or model.name
+            )
 
     def _models(self) -> tuple[Model, ...]:
         return (*self.policy.models.values(), *self.policy.model_families)

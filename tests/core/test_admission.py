@@ -1,44 +1,62 @@
 """What a policy makes of a request: who answers, and against which limits."""
 
-from collections.abc import Iterable
 from dataclasses import replace
+from datetime import UTC
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.examples import ACME_KEY, CHAT, MESSAGES, PROVIDER_KEY, head, policy
+from tests.examples import (
+    ACME_KEY,
+    CHAT,
+    MESSAGES,
+    NOW_MS,
+    PROVIDER_KEY,
+    head,
+    policy,
+)
+from tests.prices import price
 from tokenweir.core.admission import (
-    CLUSTER_HEADER,
-    TIMEOUT_HEADER,
     Plan,
     Target,
-    outgoing_headers,
     output_ceiling,
+    output_nanousd,
     plan_metered,
     plan_unread,
+    priced,
     unsatisfiable,
 )
-from tokenweir.core.dialects.base import ModelRequest, Prompt
+from tokenweir.core.dialects.base import (
+    Media,
+    MediaKind,
+    Message,
+    ModelRequest,
+    Prompt,
+)
+from tokenweir.core.downgrade import Attempt
 from tokenweir.core.hold import Amounts, Limit, Part
 from tokenweir.core.identify import Caller, Entry, entry_of
 from tokenweir.core.partition import shared_tag_of, tag_of, user_code
 from tokenweir.core.policy import (
     EVERY_PATH,
     Axis,
+    Budget,
     Model,
     OnLedgerFailure,
     Policy,
     Quota,
-    Secret,
     Tenant,
 )
+from tokenweir.core.price import ModelPrice, PriceList, Rate, Rates, TokenClass
 from tokenweir.core.rejection import (
     Malformed,
     ModelNotAllowed,
+    ModelUnpriced,
     PathNotMetered,
     Unsatisfiable,
 )
+from tokenweir.core.window import Calendar, Per
 
 POLICY = policy()
 EVERYTHING = (EVERY_PATH,)
@@ -78,6 +96,13 @@ def quota(axis: Axis = Axis.TOKENS, **changes: object) -> Quota:
     return replace(Quota(f"acme.{axis}", axis, 1_000, 1_000), **changes)  # type: ignore[arg-type]
 
 
+def attempted(
+    by: Policy, who: Caller, entry: Entry, what: ModelRequest
+) -> Plan | ModelNotAllowed | Malformed:
+    """Return what the first attempt is planned to be."""
+    return plan_metered(by, who, entry, what, Attempt(what.model), NOW_MS)
+
+
 def planned(
     who: Caller,
     what: ModelRequest | None = None,
@@ -85,7 +110,7 @@ def planned(
     by: Policy = POLICY,
 ) -> Plan:
     """Return the plan for a request that is not turned away."""
-    plan = plan_metered(by, who, entry, what or request())
+    plan = attempted(by, who, entry, what or request())
     assert isinstance(plan, Plan)
     return plan
 
@@ -95,9 +120,17 @@ def limits_of(plan: Plan) -> list[str]:
     return [limit.quota for part in plan.parts for limit in part.limits]
 
 
-def parts(*limits: Limit) -> tuple[Part, ...]:
-    """Return *limits* under one tag."""
-    return (Part("tw:000", limits),)
+def held_against(
+    *limits: Limit, model: Model = MODEL, yielding: frozenset[str] = frozenset()
+) -> Plan:
+    """Return a plan with *limits* under one tag."""
+    plan = planned(caller())
+    return replace(
+        plan,
+        target=replace(plan.target, model=model),
+        parts=(Part("tw:000", limits),),
+        yielding=yielding,
+    )
 
 
 def limit(axis: Axis, capacity: int, *, shadow: bool = False) -> Limit:
@@ -113,7 +146,7 @@ def test_target_and_subject() -> None:
     plan = planned(caller(), request(user="ann"))
 
     assert plan.target == Target(
-        POLICY.providers["openai"], POLICY.models["gpt-4o-mini"]
+        POLICY.providers["openai"], POLICY.models["gpt-4o-mini"], "gpt-4o-mini"
     )
     subject = plan.subject
     assert (subject.tenant, subject.key_id, subject.user) == ("acme", "acme-ci", "ann")
@@ -124,7 +157,7 @@ def test_target_and_subject() -> None:
 @pytest.mark.parametrize("model", ["gpt-9", "", "gpt-4o-mini ", "*", "local"])
 def test_unknown_model(model: str) -> None:
     """A model that the policy does not have is not forwarded."""
-    found = plan_metered(POLICY, caller(), ENTRY, request(model))
+    found = attempted(POLICY, caller(), ENTRY, request(model))
 
     assert found == ModelNotAllowed(model)
 
@@ -146,7 +179,7 @@ def test_allowed_models(
 ) -> None:
     """Tenant and key must both allow a model; who lists none allows all."""
     who = caller(models=tenant_may, key_models=key_may)
-    found = plan_metered(POLICY, who, ENTRY, request())
+    found = attempted(POLICY, who, ENTRY, request())
 
     assert isinstance(found, Plan) is allowed
     assert allowed or found == ModelNotAllowed("gpt-4o-mini")
@@ -166,7 +199,7 @@ def test_family() -> None:
 )
 def test_wrong_dialect(model: str, entry: Entry) -> None:
     """A model whose provider speaks the other API is told so, not sent there."""
-    found = plan_metered(POLICY, caller(), entry, request(model))
+    found = attempted(POLICY, caller(), entry, request(model))
 
     assert isinstance(found, Malformed)
     assert found.param == "model"
@@ -502,9 +535,9 @@ def test_almost_a_metered_path(path: str, paths: tuple[str, ...]) -> None:
 def test_ceiling_of_a_cap(cap: int, choices: int, ceiling: int) -> None:
     """The client's cap or the model's maximum, for each choice; no quota lowers it."""
     asked = request(output_cap=cap, choices=choices)
-    small = parts(limit(Axis.TOKENS, 50))
+    small = held_against(limit(Axis.TOKENS, 50))
 
-    assert output_ceiling(asked, MODEL, small, 10) == ceiling
+    assert output_ceiling(small, asked, 10) == ceiling
 
 
 @pytest.mark.parametrize(
@@ -530,14 +563,14 @@ def test_ceiling_of_the_default(
     """Without a cap: the policy's default, clamped to what enforced limits can hold."""
     asked = request(choices=choices)
 
-    assert output_ceiling(asked, MODEL, parts(*limits), input_tokens) == ceiling
+    assert output_ceiling(held_against(*limits), asked, input_tokens) == ceiling
 
 
 def test_default_above_the_maximum() -> None:
     """A default above what the model can generate is not reserved."""
     model = replace(MODEL, max_output_tokens=300)
 
-    assert output_ceiling(request(), model, (), 10) == 300
+    assert output_ceiling(held_against(model=model), request(), 10) == 300
 
 
 axes = st.sampled_from([Axis.TOKENS, Axis.OUTPUT_TOKENS, Axis.REQUESTS])
@@ -552,8 +585,8 @@ def test_default_is_never_what_makes_it_unsatisfiable(
     limits: list[Limit], input_tokens: int, choices: int
 ) -> None:
     """Whom the default would turn away is turned away with a single token, too."""
-    held = parts(*limits)
-    ceiling = output_ceiling(request(choices=choices), MODEL, held, input_tokens)
+    held = held_against(*limits)
+    ceiling = output_ceiling(held, request(choices=choices), input_tokens)
     never = unsatisfiable(held, Amounts(1, input_tokens, ceiling))
 
     assert ceiling >= 1
@@ -571,7 +604,7 @@ def test_default_is_never_what_makes_it_unsatisfiable(
 )
 def test_unsatisfiable(axis: Axis, amounts: Amounts, requested: int) -> None:
     """What is above a limit's capacity will never fit: the limit says by how much."""
-    held = parts(limit(Axis.TOKENS, 10_000), limit(axis, 100))
+    held = held_against(limit(Axis.TOKENS, 10_000), limit(axis, 100))
 
     assert unsatisfiable(held, amounts) == Unsatisfiable(
         f"acme.{axis}", axis, "tenant=acme", 100, requested, rate=60
@@ -590,84 +623,7 @@ def test_unsatisfiable(axis: Axis, amounts: Amounts, requested: int) -> None:
 )
 def test_satisfiable(limits: tuple[Limit, ...]) -> None:
     """What just fits into every enforced limit can be waited for."""
-    assert unsatisfiable(parts(*limits), Amounts(1, 60, 40)) is None
-
-
-# === what goes to the provider ====================================================
-
-
-def target_of(provider: str, model: str | None = None) -> Target:
-    """Return a target of the policy."""
-    return Target(POLICY.providers[provider], POLICY.models[model] if model else None)
-
-
-def revealed(headers: Iterable[tuple[str, str | Secret]]) -> dict[str, str]:
-    """Return *headers* as they are sent."""
-    return {
-        name: value.reveal() if isinstance(value, Secret) else value
-        for name, value in headers
-    }
-
-
-@pytest.mark.parametrize(
-    ("provider", "header", "value", "removed"),
-    [
-        ("openai", "authorization", f"Bearer {PROVIDER_KEY}", {"x-api-key", "api-key"}),
-        ("anthropic", "x-api-key", PROVIDER_KEY, {"authorization", "api-key"}),
-    ],
-)
-def test_credential(provider: str, header: str, value: str, removed: set[str]) -> None:
-    """The provider gets its own credential, and no header that could hold the app's."""
-    changes, removals = outgoing_headers(POLICY, target_of(provider), "messages")
-
-    assert revealed(changes)[header] == value
-    assert set(removals) == removed
-    assert PROVIDER_KEY not in repr(changes)
-
-
-@pytest.mark.parametrize("provider", ["openai", "anthropic"])
-@pytest.mark.parametrize("name", ["authorization", "x-api-key", "api-key"])
-def test_apps_key_is_not_forwarded(provider: str, name: str) -> None:
-    """Every header that may prove who pays is replaced or taken out."""
-    changes, removals = outgoing_headers(POLICY, target_of(provider), "messages")
-    replaced = {header for header, _ in changes}
-
-    assert (name in replaced) != (name in removals)
-
-
-def test_without_credential() -> None:
-    """Without a credential of its own the sidecar leaves the app's headers alone."""
-    changes, removals = outgoing_headers(POLICY, target_of("own"), "chat_completions")
-
-    own = POLICY.providers["own"].cluster
-    assert revealed(changes) == {CLUSTER_HEADER: own, TIMEOUT_HEADER: "slow"}
-    assert removals == ()
-
-
-@pytest.mark.parametrize(
-    ("model", "route", "timeout"),
-    [
-        ("fast", "chat_completions", "quick"),
-        ("gpt-4o-mini", "chat_completions", "slow"),
-        ("gpt-4o-mini", "messages", "default"),
-        (None, "chat_completions", "slow"),
-        (None, "models", "default"),
-    ],
-)
-def test_timeout_class(model: str | None, route: str, timeout: str) -> None:
-    """The model's timeout class, else the route's, else the default."""
-    changes, _ = outgoing_headers(POLICY, target_of("openai", model), route)
-
-    assert revealed(changes)[TIMEOUT_HEADER] == timeout
-    assert revealed(changes)[CLUSTER_HEADER] == POLICY.providers["openai"].cluster
-
-
-def test_app_cannot_choose_the_route() -> None:
-    """Our routing headers are always set, so that an app's own never count."""
-    for provider in POLICY.providers.values():
-        changes, _ = outgoing_headers(POLICY, Target(provider), "other")
-
-        assert {CLUSTER_HEADER, TIMEOUT_HEADER} <= {name for name, _ in changes}
+    assert unsatisfiable(held_against(*limits), Amounts(1, 60, 40)) is None
 
 
 def test_secrets_are_not_in_plans() -> None:
@@ -676,3 +632,128 @@ def test_secrets_are_not_in_plans() -> None:
 
     assert ACME_KEY not in shown
     assert PROVIDER_KEY not in shown
+
+
+# === what it costs ================================================================
+
+MONEY = limit(Axis.BUDGET_USD, 5_000)
+TEN_AND_FIVE = Amounts(1, 10, 5)
+
+
+def costly(*limits: Limit, by: ModelPrice | None) -> Plan:
+    """Return a plan at that price."""
+    return replace(held_against(*limits), price=by)
+
+
+def test_the_worst_case_is_reserved() -> None:
+    """At the dearest tier that may serve the request."""
+    plan = costly(MONEY, by=price(2, 8, flex=True))
+    flex = replace(request(), service_tier="flex")
+    default = replace(request(), service_tier="default")
+
+    for asked in (request(), flex, default):
+        found = priced(plan, asked, TEN_AND_FIVE, NOW_MS)
+        assert found == replace(TEN_AND_FIVE, cost_nanousd=60)
+
+
+def test_without_a_price_money_is_not_spent() -> None:
+    """Where a budget of money applies: refused. Elsewhere: not known (B06)."""
+    tokens = limit(Axis.BUDGET_TOKENS, 5_000)
+    shadow = limit(Axis.BUDGET_USD, 5_000, shadow=True)
+
+    found = priced(costly(MONEY, by=None), request(), TEN_AND_FIVE, NOW_MS)
+    assert found == ModelUnpriced("gpt-4o-mini", "model")
+    for other in (tokens, shadow):
+        plan = costly(other, by=None)
+        assert priced(plan, request(), TEN_AND_FIVE, NOW_MS) == TEN_AND_FIVE
+
+
+def test_a_tier_without_a_price_is_refused_by_its_name() -> None:
+    """The default tier's price is not taken for another's (B09)."""
+    asked = replace(request(), service_tier="priority")
+    found = priced(costly(MONEY, by=price(2, 8)), asked, TEN_AND_FIVE, NOW_MS)
+
+    assert found == ModelUnpriced("gpt-4o-mini", "priority")
+
+
+def test_a_class_without_a_price_is_refused_by_its_name() -> None:
+    """Half a price is none."""
+    half = replace(price(2, 8), lists=(PriceList(Rates({})),))
+    found = priced(costly(MONEY, by=half), request(), TEN_AND_FIVE, NOW_MS)
+
+    assert found == ModelUnpriced("gpt-4o-mini", "cached_input_tokens")
+
+
+def test_the_price_of_an_output_token() -> None:
+    """Rounded down; without a price nobody knows."""
+    half = replace(price(2, 8), lists=(PriceList(Rates({})),))
+
+    assert output_nanousd(price(2, 8), NOW_MS) == 8
+    assert output_nanousd(half, NOW_MS) == 0
+    assert output_nanousd(None, NOW_MS) == 0
+
+
+def test_budgets_clamp_the_default_too() -> None:
+    """The default alone never makes a request unsatisfiable."""
+    plan = held_against(limit(Axis.BUDGET_TOKENS, 300))
+
+    assert output_ceiling(plan, request(), 10) == 290
+
+
+def test_a_budget_that_yields_is_no_hard_end() -> None:
+    """It downgrades or throttles from the first request on."""
+    plan = held_against(MONEY, yielding=frozenset({MONEY.quota}))
+    asked = Amounts(1, 10, 5, 5_001)
+
+    assert unsatisfiable(plan, asked) is None
+    assert unsatisfiable(replace(plan, yielding=frozenset()), asked) is not None
+
+
+def test_sound_is_reserved_where_there_can_be_some() -> None:
+    """It costs ten times what text does: not every request is to pay for that."""
+    loud = replace(
+        price(2, 8),
+        lists=(
+            PriceList(
+                Rates(
+                    {
+                        TokenClass.INPUT: Rate(2_000),
+                        TokenClass.OUTPUT: Rate(8_000),
+                        TokenClass.AUDIO_INPUT: Rate(20_000),
+                        TokenClass.AUDIO_OUTPUT: Rate(80_000),
+                    }
+                )
+            ),
+        ),
+    )
+    heard = Prompt((Message("user", media=(Media(MediaKind.AUDIO),)),))
+    for asked, cost in (
+        (request(), 60),
+        (replace(request(), prompt=heard), 240),
+        (replace(request(), speaks=True), 420),
+    ):
+        found = priced(costly(MONEY, by=loud), asked, TEN_AND_FIVE, NOW_MS)
+        assert found == replace(TEN_AND_FIVE, cost_nanousd=cost)
+
+
+def test_a_relaxed_budget_records_what_it_was_not_for() -> None:
+    """A budget of one model pays for the cheaper one that answers in its place."""
+    day = Budget(Calendar(Per.DAY, UTC))
+    large = quota(
+        Axis.BUDGET_TOKENS,
+        models=("gpt-4o-mini",),
+        partition=("tenant", "model"),
+        budget=day,
+    )
+    attempt = Attempt("fast", 1, frozenset({large.id}))
+    plan = plan_metered(POLICY, caller(large), ENTRY, request(), attempt, NOW_MS)
+    assert isinstance(plan, Plan)
+    [only] = plan.parts[0].limits
+
+    assert (plan.target.name, plan.subject.downgraded_from) == ("fast", "gpt-4o-mini")
+    assert only.partition == "tenant=acme,model=gpt-4o-mini"
+    unspent = plan_metered(
+        POLICY, caller(large), ENTRY, request("fast"), Attempt("fast"), NOW_MS
+    )
+    assert isinstance(unspent, Plan)
+    assert unspent.parts[0].limits == ()

@@ -16,12 +16,14 @@ import pytest
 
 from tests.examples import (
     FAILURE,
+    FRUGAL_KEY,
     NOW_MS,
     OPEN_KEY,
     STATE,
     head,
     hold,
     policy,
+    spent,
     ticket,
 )
 from tests.playbook import play
@@ -62,6 +64,7 @@ from tokenweir.core.events import (
     ResponseHead,
     StreamClosed,
     Tick,
+    WindowsTurned,
 )
 from tokenweir.core.exchange import Exchange
 from tokenweir.core.hold import Denied, Granted, Outcome
@@ -233,6 +236,7 @@ TOLD: dict[State, tuple[Event, ...]] = {
     State.NEW: (
         head(),
         head(key=OPEN_KEY),
+        head(key=FRUGAL_KEY),
         head(key="sk-unknown"),
         head("GET", "/v1/models"),
         head("GET", "/v1/models", ended=True),
@@ -254,6 +258,9 @@ TOLD: dict[State, tuple[Event, ...]] = {
     State.RESERVING: (
         Reserved(GRANTED),
         Refused(Denied("1", (FAILURE,))),
+        Refused(Denied("1", (spent("frugal.cheaper"),))),
+        Refused(Denied("1", (spent("frugal.slower"),))),
+        WindowsTurned(NOW_MS + 5),
         LedgerFailed(),
         OutOfTime(),
         StreamClosed(),
@@ -261,6 +268,7 @@ TOLD: dict[State, tuple[Event, ...]] = {
     State.ABANDONED: (
         Reserved(GRANTED),
         Refused(Denied("1", (FAILURE,))),
+        WindowsTurned(NOW_MS + 5),
         LedgerFailed(),
         StreamClosed(),
     ),
@@ -506,13 +514,14 @@ def test_unknown_reserve_is_cancelled(walk: Walk) -> None:
 
 
 def test_what_ends_is_what_was_reserved(walk: Walk) -> None:
-    """What is extended, settled or cancelled is the hold that was reserved."""
+    """What is extended, settled or cancelled is what was reserved last."""
     for path in walk.whole:
         reserved = [c.hold for c in path.asked if isinstance(c, Reserve)]
         later = [c.hold for c in path.asked if isinstance(c, Cancel | Extend)]
         later += [c.ticket.hold for c in path.asked if isinstance(c, Settle)]
 
-        assert all([held] == reserved for held in later), path.told
+        assert all(held == reserved[-1] for held in later), path.told
+        assert len({held.id for held in reserved}) == len(reserved), path.told
 
 
 def test_end_is_the_end(walk: Walk) -> None:

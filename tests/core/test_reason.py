@@ -2,6 +2,7 @@ from typing import get_args
 
 import pytest
 
+from tests.examples import spent
 from tokenweir.core.policy import Axis
 from tokenweir.core.reason import ENVOY_REASONS, Reason, reason_of
 from tokenweir.core.rejection import (
@@ -13,6 +14,7 @@ from tokenweir.core.rejection import (
     LedgerUnavailable,
     Malformed,
     ModelNotAllowed,
+    ModelUnpriced,
     PathNotMetered,
     QuotaExhausted,
     Rejection,
@@ -22,10 +24,12 @@ from tokenweir.core.rejection import (
 
 NAMES: dict[Rejection, str] = {
     QuotaExhausted("acme", ()): "quota_exhausted",
+    QuotaExhausted("acme", (spent("frugal.block"),)): "budget_exhausted",
     Unsatisfiable("q", Axis.TOKENS, "tenant=acme", 1, 2): "request_exceeds_limit",
     Malformed("no"): "malformed_request",
     UnknownKey("no"): "unknown_key",
     ModelNotAllowed("m"): "model_not_allowed",
+    ModelUnpriced("m", "model"): "model_unpriced",
     PathNotMetered("/v1/x"): "path_not_metered",
     EncodingNotMetered("br"): "encoding_not_metered",
     BodyTooLarge(1): "body_too_large",

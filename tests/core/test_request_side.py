@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC
 
 import pytest
 
@@ -11,15 +12,18 @@ from tests.examples import (
     BARE_OPEN_KEY,
     CHAT,
     FAILURE,
+    FRUGAL_KEY,
     MESSAGES,
     NOW_MS,
     OPEN_KEY,
     STATE,
     head,
     policy,
+    spent,
 )
 from tests.playbook import play
 from tests.wire import chat, messages
+from tokenweir.core.budget import MAX_SPENT
 from tokenweir.core.commands import (
     AwaitBody,
     Cancel,
@@ -40,11 +44,12 @@ from tokenweir.core.events import (
     RequestHead,
     Reserved,
     StreamClosed,
+    WindowsTurned,
 )
 from tokenweir.core.exchange import Exchange
 from tokenweir.core.hold import Amounts, Denied, Granted, Hold
 from tokenweir.core.partition import user_code
-from tokenweir.core.policy import Secret, Tenant
+from tokenweir.core.policy import Axis, Budget, Model, Quota, Secret, Tenant
 from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
@@ -54,6 +59,7 @@ from tokenweir.core.rejection import (
     LedgerUnavailable,
     Malformed,
     ModelNotAllowed,
+    ModelUnpriced,
     PathNotMetered,
     QuotaExhausted,
     Rejection,
@@ -63,6 +69,7 @@ from tokenweir.core.rejection import (
 from tokenweir.core.request_side import LEDGER_OPEN, RETRY_MS, Arrival, RequestSide
 from tokenweir.core.step import State
 from tokenweir.core.usage import Source
+from tokenweir.core.window import Calendar, Per
 
 ARRIVAL = Arrival(policy(), "0-19b7a0e1c00-abc")
 OWN = replace(policy().providers["own"], opaque_paths=("*",))
@@ -755,3 +762,125 @@ def test_quotas() -> None:
         "acme.tokens_per_minute",
         "acme.concurrency",
     )
+
+
+# === budgets ======================================================================
+
+
+def refused(*quotas: str) -> Refused:
+    """Return the ledger's word that these budgets are spent."""
+    return Refused(Denied("1", tuple(map(spent, quotas))))
+
+
+def frugal() -> Exchange:
+    """Return an exchange of the tenant with budgets, whose reserve is in flight."""
+    return reserving(chat(), key=FRUGAL_KEY)
+
+
+def test_a_spent_budget_is_answered_by_a_cheaper_model() -> None:
+    """Counted and reserved anew, under an id of its own, and sent under its name."""
+    exchange = frugal()
+    first = hold_of(exchange)
+    [count] = exchange.handle(refused("frugal.cheaper"), NOW_MS)
+    assert isinstance(count, CountPrompt)
+    assert count.model == "gpt-4o-mini"  # what "fast" is upstream; claude was skipped
+    exchange.handle(Counted(33, Source.COUNTED), NOW_MS)
+    second = hold_of(exchange)
+    [forward] = exchange.handle(Reserved(GRANTED), NOW_MS)
+
+    assert second.id == f"{first.id}.1"
+    assert second.amounts.input_tokens == 33
+    assert (second.subject.model, second.subject.downgraded_from) == (
+        "fast",
+        "gpt-4o-mini",
+    )
+    relaxed = {
+        limit.quota: limit.most for part in second.parts for limit in part.limits
+    }
+    assert relaxed["frugal.cheaper"] == MAX_SPENT
+    assert relaxed["frugal.slower"] == 50_000
+    assert isinstance(forward, Forward)
+    assert forward.ticket.hold == second
+
+
+def test_a_cheaper_model_is_written_into_the_body() -> None:
+    """The rest of the body keeps every byte."""
+    cheap = Model("cheap", "openai", None, 1_000, 400)
+    given = policy()
+    chain = tuple(
+        replace(quota, budget=replace(quota.budget, downgrade_to=("cheap",)))
+        if quota.budget and quota.budget.downgrade_to
+        else quota
+        for quota in given.tenants["frugal"].quotas
+    )
+    arrival = replace(
+        ARRIVAL,
+        policy=replace(
+            given,
+            models={**given.models, "cheap": cheap},
+            tenants={**given.tenants, "frugal": Tenant("frugal", chain)},
+        ),
+    )
+    exchange = reserving(chat(), key=FRUGAL_KEY, arrival=arrival)
+    for event in (refused("frugal.cheaper"), Counted(33, Source.COUNTED)):
+        exchange.handle(event, NOW_MS)
+    [forward] = exchange.handle(Reserved(GRANTED), NOW_MS)
+
+    assert isinstance(forward, Forward)
+    assert forward.body == chat().replace(b"gpt-4o-mini", b"cheap")
+
+
+def test_a_throttled_caller_is_held_against_slower_rates() -> None:
+    """The model stays, and so does what was counted."""
+    exchange = frugal()
+    [reserve] = exchange.handle(refused("frugal.slower"), NOW_MS)
+
+    assert isinstance(reserve, Reserve)
+    rates = {
+        limit.quota: limit.rate for part in reserve.hold.parts for limit in part.limits
+    }
+    assert rates["frugal.slower.frugal.tokens_per_minute"] == 2_500
+    assert reserve.hold.subject.downgraded_from == ""
+
+
+@pytest.mark.parametrize(
+    "quotas", [("frugal.block",), ("frugal.cheaper", "frugal.block")]
+)
+def test_any_other_failure_refuses(quotas: tuple[str, ...]) -> None:
+    """A budget that blocks blocks, whatever the others would do."""
+    why = rejection_of(frugal(), refused(*quotas))
+
+    assert isinstance(why, QuotaExhausted)
+    assert why.is_budget
+    assert {failure.quota for failure in why.failures} == set(quotas)
+
+
+def test_windows_of_the_ledgers_present() -> None:
+    """A processor whose clock is off asks again, once."""
+    exchange = frugal()
+    later_ms = NOW_MS + 5 * 86_400_000
+    [reserve] = exchange.handle(WindowsTurned(later_ms), NOW_MS)
+
+    assert isinstance(reserve, Reserve)
+    turns = [limit.turns for part in reserve.hold.parts for limit in part.limits]
+    assert all(not each or each[1] <= later_ms < each[2] for each in turns)
+    why = rejection_of(exchange, WindowsTurned(later_ms))
+    assert why == InternalFault(RETRY_MS)
+
+
+def test_a_model_without_a_price_is_refused_where_money_is_limited() -> None:
+    """Nothing is reserved, and nobody is asked (B06)."""
+    given = policy()
+    day = Budget(Calendar(Per.DAY, UTC))
+    money = Quota("frugal.money", Axis.BUDGET_USD, 0, 10**9, budget=day)
+    arrival = replace(
+        ARRIVAL,
+        policy=replace(
+            given, tenants={**given.tenants, "frugal": Tenant("frugal", (money,))}
+        ),
+    )
+    exchange = begun(head(key=FRUGAL_KEY), arrival)
+    exchange.handle(RequestBody(chat()), NOW_MS)
+    why = rejection_of(exchange, Counted(30, Source.COUNTED))
+
+    assert why == ModelUnpriced("gpt-4o-mini", "model")

@@ -8,6 +8,7 @@ import pytest
 
 from tests.examples import NOW_MS, STATE, ticket
 from tests.playbook import play
+from tests.prices import price, pricing
 from tests.wire import (
     DONE,
     ERROR,
@@ -45,9 +46,10 @@ from tokenweir.core.events import (
     Tick,
 )
 from tokenweir.core.exchange import Exchange
-from tokenweir.core.headers import response_changes
+from tokenweir.core.headers import DOWNGRADED_HEADER, response_changes
 from tokenweir.core.hold import Outcome, Settlement
 from tokenweir.core.plausible import IMPLAUSIBLE_REPORT
+from tokenweir.core.pricing import UNPRICED
 from tokenweir.core.response import ResponseReader
 from tokenweir.core.step import State
 from tokenweir.core.ticket import Ticket
@@ -889,3 +891,51 @@ def test_settled_once() -> None:
         (StreamClosed(), []),
     )
     assert settlement_of(exchange) is settlement
+
+
+# === cost =========================================================================
+
+
+def priced_exchange(of: Ticket = TICKET) -> Exchange:
+    """Return an exchange where a token costs 2 in and 8 out, and half as flex."""
+    book = pricing(gpt_4o_mini=price(2, 8, flex=True))
+    exchange = Exchange.resume(replace(of, counting_model="gpt-4o-mini"), book)
+    exchange.handle(ResponseHead(200, JSON), NOW_MS)
+    return exchange
+
+
+@pytest.mark.parametrize(
+    ("tier", "cost", "flags"),
+    [
+        ("null", 11 * 2 + 7 * 8, ()),
+        ('"flex"', 11 + 7 * 4, ()),
+        ('"priority"', 0, (UNPRICED,)),
+    ],
+)
+def test_cost(tier: str, cost: int, flags: tuple[str, ...]) -> None:
+    """What was used is priced by the tier that the answer names (B09)."""
+    body = (
+        f'{{"service_tier":{tier},"usage":{{"prompt_tokens":11,"completion_tokens":7}},'
+        '"choices":[{"finish_reason":"stop","message":{"content":"Hi."}}]}'
+    )
+    exchange = priced_exchange()
+    exchange.handle(ResponseChunk(body.encode(), ended=True), NOW_MS)
+    assert exchange.response is not None
+    settlement = exchange.response.settlement
+
+    assert settlement is not None
+    assert (settlement.cost_nanousd, settlement.flags) == (cost, flags)
+
+
+def test_the_app_is_told_which_model_it_had_asked_for() -> None:
+    """A provider can't say so in our name."""
+    subject = replace(TICKET.hold.subject, downgraded_from="gpt-4o")
+    ticket = replace(TICKET, hold=replace(TICKET.hold, subject=subject))
+    forged = ((DOWNGRADED_HEADER, "gpt-9"),)
+    for of, told in ((ticket, "gpt-4o"), (TICKET, None)):
+        [answer] = Exchange.resume(of).handle(ResponseHead(200, forged), NOW_MS)[:1]
+        assert isinstance(answer, PassHead)
+        changes = dict(answer.set_headers)
+
+        assert changes.get(DOWNGRADED_HEADER) == told
+        assert told or DOWNGRADED_HEADER in answer.remove_headers

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tests.examples import NOW_MS
 from tests.recorder import Recorder
 from tokenweir.core.dialects.base import Prompt
-from tokenweir.core.hold import Denied, Granted, Hold, Settlement
+from tokenweir.core.hold import Denied, Granted, Hold, Settlement, Stale
 from tokenweir.core.holding import State
 from tokenweir.core.partition import all_tags
 from tokenweir.core.usage import Source
@@ -72,7 +72,7 @@ class Ledger:
     def __post_init__(self) -> None:
         self._inner = TaggedLedger(self.store)
 
-    async def reserve(self, hold: Hold) -> Granted | Denied:
+    async def reserve(self, hold: Hold) -> Granted | Denied | Stale:
         await self._enter("reserve", hold)
         outcome = await self._inner.reserve(hold)
         await self._leave("reserve")

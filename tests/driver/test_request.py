@@ -12,7 +12,7 @@ import pytest
 from tests.driver.fakes import Gate, Kit, Point, raising
 from tests.examples import ACME_KEY, BARE_OPEN_KEY, OPEN_KEY, head, policy
 from tests.wire import chat
-from tokenweir.core import admission, request_side
+from tokenweir.core import admission, exhausted, outgoing, request_side
 from tokenweir.core.commands import Answer, AwaitBody, Forward, Reject
 from tokenweir.core.dialects.base import ModelRequest
 from tokenweir.core.dialects.openai_chat import OpenAIChat
@@ -304,7 +304,7 @@ async def test_broken_service(
         (request_side, "identify"),
         (admission, "plan_metered"),
         (admission, "output_ceiling"),
-        (admission, "outgoing_headers"),
+        (outgoing, "outgoing_headers"),
     ],
 )
 async def test_broken_core(
@@ -330,7 +330,8 @@ async def test_broken_refusal(
     kit: Kit, monkeypatch: pytest.MonkeyPatch, outcome: str
 ) -> None:
     """If not even the refusal can be made, there is an answer, and nothing is kept."""
-    monkeypatch.setattr(request_side, outcome, broken)
+    module = exhausted if outcome == "QuotaExhausted" else request_side
+    monkeypatch.setattr(module, outcome, broken)
     if outcome == "LedgerUnavailable":
         kit.ledger.after["reserve"] = raising(DOWN)
     else:

@@ -1,14 +1,14 @@
 """Both sides of Envoy's connection to the processor use the same words."""
 
-from tokenweir.core import admission, headers
+from tokenweir.core import headers, outgoing
 from tokenweir.envoyconf import names
 from tokenweir.extproc import messages, session
 
 
 def test_headers() -> None:
     """The headers by which admission routes, and which no app can send."""
-    assert names.CLUSTER_HEADER == admission.CLUSTER_HEADER
-    assert names.TIMEOUT_HEADER == admission.TIMEOUT_HEADER
+    assert names.CLUSTER_HEADER == outgoing.CLUSTER_HEADER
+    assert names.TIMEOUT_HEADER == outgoing.TIMEOUT_HEADER
     ours = (names.CLUSTER_HEADER, names.TIMEOUT_HEADER, headers.REFUSAL_HEADER)
     assert all(name.startswith(names.GOVERNOR_PREFIX) for name in ours)
 

@@ -14,6 +14,7 @@ from tokenweir.core.rejection import (
     LedgerUnavailable,
     Malformed,
     ModelNotAllowed,
+    ModelUnpriced,
     PathNotMetered,
     QuotaExhausted,
     QuotaFailure,
@@ -56,11 +57,35 @@ SLOTS = QuotaFailure(
     requested=1,
     wait_ms=2_000,
 )
+MONEY = QuotaFailure(
+    quota="acme.budget_usd_per_day",
+    axis=Axis.BUDGET_USD,
+    partition="tenant=acme",
+    capacity=50_000_000_000,
+    used=49_900_000_000,
+    reserved=60_000_000,
+    requested=250_000_000,
+    wait_ms=43_200_000,
+    per="day",
+    resets_at_ms=1_767_312_000_000,
+)
 OVER_TPM = QuotaExhausted("acme", (TPM, RPM))
 REJECTIONS: list[tuple[Rejection, int, str, str]] = [
     (OVER_TPM, 429, "tokens", "rate_limit_exceeded"),
     (QuotaExhausted("acme", (RPM,)), 429, "requests", "rate_limit_exceeded"),
     (QuotaExhausted("acme", (SLOTS,)), 429, "requests", "rate_limit_exceeded"),
+    (
+        QuotaExhausted("acme", (MONEY,)),
+        429,
+        "insufficient_quota",
+        "insufficient_quota",
+    ),
+    (
+        Unsatisfiable("acme.budget", Axis.BUDGET_TOKENS, "tenant=acme", 600, 1_300),
+        400,
+        "invalid_request_error",
+        "request_exceeds_limit",
+    ),
     (
         Unsatisfiable("acme.tpm", Axis.TOKENS, "tenant=acme", 60_000, 130_000, 9_000),
         400,
@@ -75,6 +100,12 @@ REJECTIONS: list[tuple[Rejection, int, str, str]] = [
     ),
     (UnknownKey("No API key."), 401, "invalid_request_error", "invalid_api_key"),
     (ModelNotAllowed("gpt-9"), 403, "invalid_request_error", "model_not_allowed"),
+    (
+        ModelUnpriced("gpt-9", "model"),
+        403,
+        "invalid_request_error",
+        "model_unpriced",
+    ),
     (PathNotMetered("/v1/x"), 403, "invalid_request_error", "path_not_metered"),
     (BodyTooLarge(8_388_608), 413, "invalid_request_error", "body_too_large"),
     (EncodingNotMetered("br"), 415, "invalid_request_error", "encoding_not_metered"),

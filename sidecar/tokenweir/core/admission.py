@@ -1,48 +1,70 @@
 """
-What a request would take, and what it looks like on its way out.
+What a request would take.
 
 Everything here is a pure reading of the policy snapshot: which provider and
-model answer, which quotas apply, how much is reserved, which headers change.
+model answer, which quotas apply, how much is reserved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tokenweir.core.budget import affordable
+from tokenweir.core.cost import Demand, tiers_for, worst_cost_nanousd
 from tokenweir.core.dialects.base import ModelRequest
-from tokenweir.core.hold import Amounts, Limit, Part, Subject, amount_of
-from tokenweir.core.identify import KEY_HEADERS, Caller, Door, Entry
-from tokenweir.core.partition import shared_tag_of, tag_of, user_code
+from tokenweir.core.downgrade import Attempt
+from tokenweir.core.hold import Amounts, Part, Subject, amount_of
+from tokenweir.core.identify import Caller, Door, Entry
+from tokenweir.core.limits import enforced, parts_of
+from tokenweir.core.partition import user_code
 from tokenweir.core.policy import (
     Axis,
     Model,
+    OnExceeded,
     OnLedgerFailure,
     Policy,
     Provider,
     Quota,
-    Secret,
     matches,
 )
+from tokenweir.core.price import PICOUSD_PER_NANOUSD, ModelPrice, TokenClass, Unpriced
 from tokenweir.core.rejection import (
     Malformed,
     ModelNotAllowed,
+    ModelUnpriced,
     PathNotMetered,
     Unsatisfiable,
 )
 
-CLUSTER_HEADER = "x-tokenweir-cluster"
-TIMEOUT_HEADER = "x-tokenweir-timeout"
+# What tokens can be of where nobody hears or speaks.
+SILENT_CLASSES = frozenset(TokenClass) - {
+    TokenClass.AUDIO_INPUT,
+    TokenClass.AUDIO_OUTPUT,
+}
 # Limits that a request without a prompt is held against.
 TOKEN_FREE_AXES = frozenset({Axis.REQUESTS, Axis.CONCURRENCY})
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Who answers: *provider*, and *model* unless the request names none."""
+    """
+    Who answers.
+
+    Attributes:
+        provider: Who runs it.
+        model: What the policy says of it; None: the request names none.
+        name: The model's name as the app or the policy has it, or ``""``.
+    """
 
     provider: Provider
     model: Model | None = None
+    name: str = ""
+
+    @property
+    def upstream_name(self) -> str:
+        """The model's name as the provider has it, or ``""``."""
+        return (self.model.upstream_model if self.model else None) or self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +77,34 @@ class Plan:
         subject: Who asks whom for what.
         parts: The limits that it is held against, by tag; the tenant's first.
         on_ledger_failure: What follows when the ledger is silent.
+        price: Of the model, or None.
+        yielding: Ids of budgets among them that do not block once they are spent.
     """
 
     target: Target
     subject: Subject
     parts: tuple[Part, ...]
     on_ledger_failure: OnLedgerFailure
+    price: ModelPrice | None = None
+    yielding: frozenset[str] = frozenset()
 
 
 def plan_metered(
-    policy: Policy, caller: Caller, entry: Entry, request: ModelRequest
+    policy: Policy,
+    caller: Caller,
+    entry: Entry,
+    request: ModelRequest,
+    attempt: Attempt,
+    now_ms: int,
 ) -> Plan | ModelNotAllowed | Malformed:
-    """Plan a *request* that a dialect has read, or say why it can't be."""
-    model = policy.model(request.model)
-    if model is None or not _may_call(caller, request.model):
-        return ModelNotAllowed(request.model)
+    """
+    Plan an *attempt* at a *request* that a dialect has read, or say why it can't be.
+
+    *now_ms* is the moment that budgets' windows are computed for.
+    """
+    model = policy.model(attempt.model)
+    if model is None or not _may_call(caller, attempt.model):
+        return ModelNotAllowed(attempt.model)
     provider = policy.providers[model.provider]
     if provider.dialect != entry.errors.name:
         return Malformed(
@@ -77,16 +112,45 @@ def plan_metered(
             f"{entry.errors.name} one: call it by that API's path.",
             "model",
         )
-    target = Target(provider, model)
-    return _plan(caller, entry, target, user=request.user, model=request.model)
+    target = Target(provider, model, attempt.model)
+    quotas = _applying(caller, entry, attempt)
+    original = "" if attempt.model == request.model else request.model
+    subject = replace(
+        _subject(caller, entry, target), user=request.user, downgraded_from=original
+    )
+    values = _partition_values(subject, target)
+    # What a budget is spent on in place of a model is spent in the model's name.
+    named = policy.model(request.model)
+    before = values | {"model": named.name if named else values["model"]}
+    relaxed = dict.fromkeys(attempt.relaxed, before)
+    return Plan(
+        target,
+        subject,
+        parts_of(quotas, values, now_ms, relaxed),
+        _on_ledger_failure(caller, quotas),
+        policy.pricing.price(provider.name, target.upstream_name),
+        frozenset(quota.id for quota in quotas if _yields(quota)) - attempt.relaxed,
+    )
 
 
 def plan_unread(policy: Policy, caller: Caller, entry: Entry) -> Plan | PathNotMetered:
     """Plan a request whose body, if any, nobody reads: no token limit applies."""
     for provider in _callable_without_model(policy, entry.errors.name):
         if _takes(provider, entry):
-            return _plan(caller, entry, Target(provider), user="", model="")
+            return _plan_unread(caller, entry, Target(provider))
     return PathNotMetered(entry.path)
+
+
+def _plan_unread(caller: Caller, entry: Entry, target: Target) -> Plan:
+    quotas = _applying(caller, entry, Attempt(""))
+    subject = _subject(caller, entry, target)
+    values = _partition_values(subject, target)
+    return Plan(
+        target,
+        subject,
+        parts_of(quotas, values),
+        _on_ledger_failure(caller, quotas),
+    )
 
 
 def _callable_without_model(policy: Policy, dialect: str) -> list[Provider]:
@@ -117,37 +181,33 @@ def _may_call(caller: Caller, model: str) -> bool:
     )
 
 
-def _plan(
-    caller: Caller, entry: Entry, target: Target, *, user: str, model: str
-) -> Plan:
-    subject = Subject(
-        tenant=caller.tenant.name,
-        key_id=caller.key_id,
-        user=user,
-        route=entry.route,
-        model=model,
-        provider=target.provider.name,
-    )
-    quotas = tuple(
+def _applying(caller: Caller, entry: Entry, attempt: Attempt) -> tuple[Quota, ...]:
+    return tuple(
         quota
         for quota in caller.tenant.quotas
-        if (entry.door is Door.METERED or quota.axis in TOKEN_FREE_AXES)
-        and (not quota.models or matches(model, quota.models))
-        and (not quota.routes or entry.route in quota.routes)
-    )
-    return Plan(
-        target,
-        subject,
-        _parts(quotas, subject, target),
-        _on_ledger_failure(caller, quotas),
+        if quota.id in attempt.relaxed
+        or (
+            (entry.door is Door.METERED or quota.axis in TOKEN_FREE_AXES)
+            and (not quota.models or matches(attempt.model, quota.models))
+            and (not quota.routes or entry.route in quota.routes)
+        )
     )
 
 
-def _parts(
-    quotas: Iterable[Quota], subject: Subject, target: Target
-) -> tuple[Part, ...]:
+def _subject(caller: Caller, entry: Entry, target: Target) -> Subject:
+    return Subject(
+        tenant=caller.tenant.name,
+        key_id=caller.key_id,
+        user="",
+        route=entry.route,
+        model=target.name,
+        provider=target.provider.name,
+    )
+
+
+def _partition_values(subject: Subject, target: Target) -> dict[str, str]:
     # Under a family, apps choose the names: they must not choose their limits so.
-    values = {
+    return {
         "tenant": subject.tenant,
         "key": subject.key_id,
         "user": user_code(subject.tenant, subject.user) or "-",
@@ -155,17 +215,11 @@ def _parts(
         "model": target.model.name if target.model else "-",
         "provider": subject.provider,
     }
-    # The tenant's tag is there also without limits: it keeps the usage records.
-    own = tag_of(subject.tenant)
-    by_tag: dict[str, list[Limit]] = {own: []}
-    for quota in quotas:
-        partition = ",".join(f"{key}={values[key]}" for key in quota.partition)
-        tag = own if "tenant" in quota.partition else shared_tag_of(quota.id, partition)
-        limit = Limit(
-            quota.id, quota.axis, partition, quota.rate, quota.capacity, quota.shadow
-        )
-        by_tag.setdefault(tag, []).append(limit)
-    return tuple(Part(tag, tuple(limits)) for tag, limits in by_tag.items())
+
+
+def _yields(quota: Quota) -> bool:
+    budget = quota.budget
+    return budget is not None and budget.on_exceeded is not OnExceeded.BLOCK
 
 
 def _on_ledger_failure(caller: Caller, quotas: Iterable[Quota]) -> OnLedgerFailure:
@@ -176,9 +230,7 @@ def _on_ledger_failure(caller: Caller, quotas: Iterable[Quota]) -> OnLedgerFailu
     return min(modes, key=lambda mode: mode is not OnLedgerFailure.CLOSED)
 
 
-def output_ceiling(
-    request: ModelRequest, model: Model, parts: Iterable[Part], input_tokens: int
-) -> int:
+def output_ceiling(plan: Plan, request: ModelRequest, input_tokens: int) -> int:
     """
     Return the most output tokens that are reserved, for all choices together.
 
@@ -186,56 +238,75 @@ def output_ceiling(
     the policy's default, clamped so that the default alone never makes a
     request unsatisfiable.
     """
+    model = plan.target.model
+    assert model is not None
     if request.output_cap is not None:
         return min(request.output_cap, model.max_output_tokens) * request.choices
     ceiling = min(model.default_output_tokens, model.max_output_tokens)
     ceiling *= request.choices
-    for limit in _enforced(parts):
-        if limit.axis is Axis.TOKENS:
-            ceiling = min(ceiling, limit.capacity - input_tokens)
+    for limit in enforced(plan.parts):
+        if limit.axis in (Axis.TOKENS, Axis.BUDGET_TOKENS):
+            ceiling = min(ceiling, limit.most - input_tokens)
         elif limit.axis is Axis.OUTPUT_TOKENS:
             ceiling = min(ceiling, limit.capacity)
     return max(ceiling, 1)
 
 
-def unsatisfiable(parts: Iterable[Part], amounts: Amounts) -> Unsatisfiable | None:
-    """Return the limit that can never hold *amounts*, if there is one."""
-    for limit in _enforced(parts):
+def priced(
+    plan: Plan, request: ModelRequest, amounts: Amounts, now_ms: int
+) -> Amounts | ModelUnpriced:
+    """
+    Return *amounts* with their cost in the worst case.
+
+    Without a price there is none; where a budget of money applies, that refuses.
+    """
+    cost: int | Unpriced | None = None
+    if plan.price is not None:
+        demand = Demand(
+            amounts.input_tokens, amounts.output_tokens, _classes_of(request)
+        )
+        tiers = tiers_for(request.service_tier)
+        cost = worst_cost_nanousd(demand, plan.price, now_ms, tiers)
+    if isinstance(cost, int):
+        return replace(amounts, cost_nanousd=affordable(cost))
+    if any(limit.axis is Axis.BUDGET_USD for limit in enforced(plan.parts)):
+        what = (cost.what or cost.why) if cost else "model"
+        return ModelUnpriced(plan.target.name, what)
+    return amounts
+
+
+def _classes_of(request: ModelRequest) -> frozenset[TokenClass]:
+    """Return the classes that the tokens of *request* can be of: sound is dear."""
+    silent = SILENT_CLASSES
+    if request.hears:
+        silent |= {TokenClass.AUDIO_INPUT}
+    if request.speaks:
+        silent |= {TokenClass.AUDIO_OUTPUT}
+    return silent
+
+
+def output_nanousd(price: ModelPrice | None, now_ms: int) -> int:
+    """Return what an output token costs at least, rounded down; 0: unknown."""
+    rates = price.rates(now_ms) if price else None
+    rate = rates.of(TokenClass.OUTPUT) if rates else None
+    return rate.base // PICOUSD_PER_NANOUSD if rate else 0
+
+
+def unsatisfiable(plan: Plan, amounts: Amounts) -> Unsatisfiable | None:
+    """
+    Return the limit that can never hold *amounts*, if there is one.
+
+    Budgets that yield once they are spent do so from the first: that is no such limit.
+    """
+    for limit in enforced(plan.parts):
         requested = amount_of(limit.axis, amounts)
-        if requested > limit.capacity:
+        if requested > limit.most and limit.quota not in plan.yielding:
             return Unsatisfiable(
                 limit.quota,
                 limit.axis,
                 limit.partition,
-                limit.capacity,
+                limit.most,
                 requested,
                 limit.rate,
             )
     return None
-
-
-def _enforced(parts: Iterable[Part]) -> Iterable[Limit]:
-    return (limit for part in parts for limit in part.limits if not limit.shadow)
-
-
-def outgoing_headers(
-    policy: Policy, target: Target, route: str
-) -> tuple[tuple[tuple[str, str | Secret], ...], tuple[str, ...]]:
-    """Return the headers to set and to remove on the way to the provider."""
-    provider = target.provider
-    timeout = target.model.timeout_class if target.model else None
-    timeout = timeout or policy.route_timeouts.get(route, "default")
-    changes: list[tuple[str, str | Secret]] = [
-        (CLUSTER_HEADER, provider.cluster),
-        (TIMEOUT_HEADER, timeout),
-    ]
-    if provider.credential is None:
-        return tuple(changes), ()
-    if provider.dialect == "anthropic":
-        header, credential = "x-api-key", provider.credential
-    else:
-        header = "authorization"
-        credential = Secret(f"Bearer {provider.credential.reveal()}")
-    changes.append((header, credential))
-    # The app's own key proves who pays; it is none of the provider's business.
-    return tuple(changes), tuple(name for name in KEY_HEADERS if name != header)

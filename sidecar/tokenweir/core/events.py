@@ -70,6 +70,13 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowsTurned:
+    """The ledger's clock reads *now_ms*, which the hold's windows do not cover."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class LedgerFailed:
     """The ledger gave no answer in time; the reserve may have been applied."""
 
@@ -129,6 +136,7 @@ Event = (
     | Counted
     | Reserved
     | Refused
+    | WindowsTurned
     | LedgerFailed
     | OutOfTime
     | ResponseHead

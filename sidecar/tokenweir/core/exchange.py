@@ -46,7 +46,9 @@ from tokenweir.core.events import (
     ResponseHead,
     StreamClosed,
     Tick,
+    WindowsTurned,
 )
+from tokenweir.core.pricing import NO_PRICING, Pricing
 from tokenweir.core.request_side import Arrival, RequestSide
 from tokenweir.core.response_side import ResponseSide
 from tokenweir.core.step import State, Step
@@ -71,12 +73,12 @@ class Exchange:
         self.arrival: Arrival | None = arrival
 
     @classmethod
-    def resume(cls, ticket: Ticket) -> Exchange:
+    def resume(cls, ticket: Ticket, pricing: Pricing = NO_PRICING) -> Exchange:
         """Return the exchange that *ticket* is of, where its request side ended."""
         exchange = cls.__new__(cls)
         exchange.state = State.FORWARDED
         exchange.request = None
-        exchange.response = ResponseSide(ticket)
+        exchange.response = ResponseSide(ticket, pricing)
         exchange.arrival = None
         return exchange
 
@@ -152,12 +154,14 @@ Exchange.TRANSITIONS = {
     (S.ESTIMATING,    OutOfTime):     (_ask(Q.give_up),          {S.DONE}),
     (S.ESTIMATING,    StreamClosed):  (_end,                     {S.DONE}),
     (S.RESERVING,     Reserved):      (_ask(Q.forward),          {S.FORWARDED}),
-    (S.RESERVING,     Refused):       (_ask(Q.refuse),           {S.DONE}),
+    (S.RESERVING,     Refused):       (_ask(Q.refuse),           {S.ESTIMATING, S.RESERVING, S.DONE}),
+    (S.RESERVING,     WindowsTurned): (_ask(Q.reserve_anew),     {S.RESERVING, S.DONE}),
     (S.RESERVING,     LedgerFailed):  (_ask(Q.do_without_ledger), {S.FORWARDED, S.DONE}),
     (S.RESERVING,     OutOfTime):     (_ask(Q.give_up_reserving), {S.ABANDONED}),
     (S.RESERVING,     StreamClosed):  (_abandon,                 {S.ABANDONED}),
     (S.ABANDONED,     Reserved):      (_ask(Q.give_back),        {S.DONE}),
     (S.ABANDONED,     Refused):       (_end,                     {S.DONE}),
+    (S.ABANDONED,     WindowsTurned): (_end,                     {S.DONE}),
     (S.ABANDONED,     LedgerFailed):  (_ask(Q.give_back),        {S.DONE}),
     (S.ABANDONED,     StreamClosed):  (_stay,                    {S.ABANDONED}),
     (S.FORWARDED,     ResponseHead):  (_answer(A.open),          {S.RESPONDING, S.COUNTING, S.DONE}),

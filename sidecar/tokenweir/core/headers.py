@@ -12,7 +12,9 @@ refusal it names the same moment as retry-after.
 
 Rule 2: limits in shadow mode are nobody's business but the operator's.
 
-Rule 3: every value is one line of printable ASCII, and not empty.
+Rule 3: budgets are no rates. What is left of the money is told when it refuses.
+
+Rule 4: every value is one line of printable ASCII, and not empty.
 
 What a provider says about its own limits must not be taken for ours: it moves
 to ``x-upstream-ratelimit-*``. Its ``retry-after`` stays, since it is its 429.
@@ -33,7 +35,7 @@ from tokenweir.core.header_values import (
     whole_seconds,
 )
 from tokenweir.core.hold import LimitState
-from tokenweir.core.policy import Axis
+from tokenweir.core.policy import BUDGETS, Axis
 from tokenweir.core.reason import reason_of
 from tokenweir.core.rejection import (
     BodyTooLarge,
@@ -44,6 +46,7 @@ from tokenweir.core.rejection import (
     LedgerUnavailable,
     Malformed,
     ModelNotAllowed,
+    ModelUnpriced,
     PathNotMetered,
     QuotaExhausted,
     QuotaFailure,
@@ -51,8 +54,10 @@ from tokenweir.core.rejection import (
     UnknownKey,
     Unsatisfiable,
 )
+from tokenweir.core.ticket import Ticket
 
 REFUSAL_HEADER = "x-tokenweir-refusal"
+DOWNGRADED_HEADER = "x-tokenweir-downgraded-from"
 TOKEN_AXES = frozenset({Axis.TOKENS, Axis.INPUT_TOKENS, Axis.OUTPUT_TOKENS})
 # By suffix of x-ratelimit-*. Slots are in neither: their number is no rate, and
 # clients that pace themselves would take it for one.
@@ -135,6 +140,17 @@ def response_changes(
     )
 
 
+def with_decisions(changes: HeaderChanges, ticket: Ticket) -> HeaderChanges:
+    """Return *changes* with what was changed in the request, if anything was."""
+    told = printable_ascii(ticket.hold.subject.downgraded_from, MAX_VALUE)
+    if not told:
+        return changes
+    return HeaderChanges(
+        (*changes.set_headers, (DOWNGRADED_HEADER, told)),
+        tuple(name for name in changes.remove_headers if name != DOWNGRADED_HEADER),
+    )
+
+
 def upstream_renames(headers: Headers) -> HeaderChanges:
     """
     Return what moves a provider's rate-limit headers out of the way of ours.
@@ -174,11 +190,18 @@ def refusal_headers(rejection: Rejection) -> Headers:
     headers += [
         ("retry-after", str(whole_seconds(wait_ms))),
         ("retry-after-ms", str(max(1, wait_ms))),
-        ("x-should-retry", "true" if wait_ms <= SDK_PATIENCE_MS else "false"),
+        ("x-should-retry", "true" if _is_soon(rejection, wait_ms) else "false"),
     ]
     if isinstance(rejection, QuotaExhausted):
         headers += _exhausted_fields(rejection)
     return tuple(headers)
+
+
+def _is_soon(rejection: Rejection, wait_ms: int) -> bool:
+    """Tell if an SDK should come back by itself: for a budget, never."""
+    if isinstance(rejection, QuotaExhausted) and rejection.is_budget:
+        return False
+    return wait_ms <= SDK_PATIENCE_MS
 
 
 def wait_of(rejection: Rejection) -> int | None:
@@ -197,6 +220,7 @@ def wait_of(rejection: Rejection) -> int | None:
             | Malformed()
             | UnknownKey()
             | ModelNotAllowed()
+            | ModelUnpriced()
             | PathNotMetered()
             | EncodingNotMetered()
             | BodyTooLarge()
@@ -215,13 +239,15 @@ def _exhausted_fields(rejection: QuotaExhausted) -> Iterable[tuple[str, str]]:
             worst = failures[0]
             yield from _openai_fields(family, worst.capacity, left_of(worst), reset)
     # No ratelimit-policy: a failure does not know its rate.
-    yield (
-        "ratelimit",
-        ", ".join(
-            _service_limit(failure.quota, left_of(failure), failure.wait_ms)
-            for failure in rejection.failures[:MAX_LISTED]
-        ),
-    )
+    rates = [failure for failure in rejection.failures if failure.axis not in BUDGETS]
+    if rates:
+        yield (
+            "ratelimit",
+            ", ".join(
+                _service_limit(failure.quota, left_of(failure), failure.wait_ms)
+                for failure in rates[:MAX_LISTED]
+            ),
+        )
 
 
 def left_of(failure: QuotaFailure) -> int:
@@ -274,7 +300,7 @@ def _ietf_fields(states: Sequence[LimitState]) -> list[tuple[str, str]]:
     "The field value SHOULD remain consistent over a sequence of HTTP responses",
     so it is not sorted by what is left.
     """
-    listed = list(states)
+    listed = [state for state in states if state.limit.axis not in BUDGETS]
     if len(listed) > MAX_LISTED:
         tightest = sorted(listed, key=_share)[:MAX_LISTED]
         listed = [state for state in listed if state in tightest]

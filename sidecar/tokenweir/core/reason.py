@@ -20,6 +20,7 @@ from tokenweir.core.rejection import (
     LedgerUnavailable,
     Malformed,
     ModelNotAllowed,
+    ModelUnpriced,
     PathNotMetered,
     QuotaExhausted,
     Rejection,
@@ -32,10 +33,12 @@ class Reason(enum.StrEnum):
     """Why a client got an answer that is not its provider's."""
 
     QUOTA_EXHAUSTED = "quota_exhausted"
+    BUDGET_EXHAUSTED = "budget_exhausted"
     REQUEST_EXCEEDS_LIMIT = "request_exceeds_limit"
     MALFORMED_REQUEST = "malformed_request"
     UNKNOWN_KEY = "unknown_key"
     MODEL_NOT_ALLOWED = "model_not_allowed"
+    MODEL_UNPRICED = "model_unpriced"
     PATH_NOT_METERED = "path_not_metered"
     ENCODING_NOT_METERED = "encoding_not_metered"
     BODY_TOO_LARGE = "body_too_large"
@@ -68,8 +71,8 @@ ENVOY_REASONS = frozenset(
 def reason_of(rejection: Rejection) -> Reason:  # noqa: C901, PLR0911, PLR0912 - a table
     """Return the name of *rejection*."""
     match rejection:
-        case QuotaExhausted():
-            return Reason.QUOTA_EXHAUSTED
+        case QuotaExhausted(is_budget=is_budget):
+            return Reason.BUDGET_EXHAUSTED if is_budget else Reason.QUOTA_EXHAUSTED
         case Unsatisfiable():
             return Reason.REQUEST_EXCEEDS_LIMIT
         case Malformed():
@@ -78,6 +81,8 @@ def reason_of(rejection: Rejection) -> Reason:  # noqa: C901, PLR0911, PLR0912 -
             return Reason.UNKNOWN_KEY
         case ModelNotAllowed():
             return Reason.MODEL_NOT_ALLOWED
+        case ModelUnpriced():
+            return Reason.MODEL_UNPRICED
         case PathNotMetered():
             return Reason.PATH_NOT_METERED
         case EncodingNotMetered():

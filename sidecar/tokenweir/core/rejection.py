@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tokenweir.core.policy import Axis
+from tokenweir.core.policy import BUDGETS, Axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,8 @@ class QuotaFailure:
         wait_ms: Who waits that long succeeds if alone; for concurrency an estimate.
         shadow: Reported only.
         rate: What comes back a minute; 0 for concurrency.
+        per: Of a budget: how long its window is, such as ``"day"``.
+        resets_at_ms: Ditto: when the window turns, since 1970.
     """
 
     quota: str
@@ -41,6 +43,8 @@ class QuotaFailure:
     wait_ms: int
     shadow: bool = False
     rate: int = 0
+    per: str = ""
+    resets_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,11 @@ class QuotaExhausted:
     def wait_ms(self) -> int:
         """The longest wait: after it all of them fit, if the caller is alone."""
         return self.failures[0].wait_ms
+
+    @property
+    def is_budget(self) -> bool:
+        """A budget is among them: no SDK should wait for it."""
+        return any(failure.axis in BUDGETS for failure in self.failures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +103,20 @@ class ModelNotAllowed:
     """The policy does not have the model, or not for this tenant or key."""
 
     model: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUnpriced:
+    """
+    Nobody knows what the model costs, and a budget of money applies.
+
+    Attributes:
+        model: As the app named it.
+        what: What has no price: ``"model"``, or a tier or class of tokens.
+    """
+
+    model: str
+    what: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +174,7 @@ Rejection = (
     | Malformed
     | UnknownKey
     | ModelNotAllowed
+    | ModelUnpriced
     | PathNotMetered
     | EncodingNotMetered
     | BodyTooLarge

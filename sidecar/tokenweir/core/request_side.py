@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -15,7 +16,8 @@ from tokenweir.core.commands import (
     Reject,
     Reserve,
 )
-from tokenweir.core.dialects.base import Edits, ModelRequest
+from tokenweir.core.dialects.base import ModelRequest
+from tokenweir.core.downgrade import Attempt, next_attempt, with_next_model
 from tokenweir.core.errors import MalformedRequestError
 from tokenweir.core.events import (
     Counted,
@@ -24,12 +26,22 @@ from tokenweir.core.events import (
     RequestBody,
     RequestHead,
     Reserved,
+    WindowsTurned,
     header_value,
 )
-from tokenweir.core.hold import Amounts, Granted, Hold, Subject, quotas_in
+from tokenweir.core.exhausted import exhausted
+from tokenweir.core.hold import (
+    Amounts,
+    Denied,
+    Granted,
+    Hold,
+    Subject,
+    quotas_in,
+)
 from tokenweir.core.identify import Caller, Door, entry_of, identify
+from tokenweir.core.outgoing import Admitted, Incoming, forward
 from tokenweir.core.partition import as_told
-from tokenweir.core.policy import OnLedgerFailure, Policy
+from tokenweir.core.policy import OnLedgerFailure, Policy, Quota
 from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
@@ -46,7 +58,6 @@ from tokenweir.core.rejection import (
     Unsatisfiable,
 )
 from tokenweir.core.step import State, Step
-from tokenweir.core.ticket import Ticket
 
 Whose = TypeVar("Whose", QuotaFailure, Unsatisfiable)
 
@@ -102,6 +113,11 @@ class RequestSide:
         self._caller: Caller | None = None
         self._plan: Plan | None = None
         self._request: ModelRequest | None = None
+        self._attempt = Attempt("")
+        self._input_tokens = 0
+        self._now_ms = now_ms
+        self._turned = False
+        self._tries = 0
         self._body = b""
 
     @property
@@ -158,7 +174,8 @@ class RequestSide:
         if isinstance(request, MalformedRequestError):
             return self._reject(Malformed(request.message, request.param))
         self._request, self._body = request, event.body
-        return self._admit_read(request)
+        self._attempt = Attempt(request.model)
+        return self._admit_read()
 
     def read_ahead(self, event: RequestBody) -> RequestBody:
         """Return *event* with its body read. It changes nothing, so any thread may."""
@@ -170,16 +187,19 @@ class RequestSide:
     def reserve(self, event: Event) -> Step:
         """Ask for the worst case, now that the input is known."""
         assert isinstance(event, Counted)
-        assert self._plan is not None
-        assert self._request is not None
-        model, parts = self._plan.target.model, self._plan.parts
-        assert model is not None
-        ceiling = admission.output_ceiling(self._request, model, parts, event.tokens)
-        amounts = Amounts(1, event.tokens, ceiling)
-        never = admission.unsatisfiable(parts, amounts)
-        if never is not None:
-            return self._reject(self._told(never))
-        return self._ask_for(amounts)
+        self._input_tokens = event.tokens
+        return self._reserve()
+
+    def reserve_anew(self, event: Event) -> Step:
+        """Ask again, with the windows of the ledger's present."""
+        assert isinstance(event, WindowsTurned)
+        if self._turned or self._request is None:
+            # Clocks that differ twice in a moment are no clocks. And what nobody read
+            # has no budget.
+            return self._reject(InternalFault(RETRY_MS))
+        self._turned, self._now_ms = True, event.now_ms
+        why = self._plan_attempt()
+        return self._reserve() if why is None else self._reject(why)
 
     def forward(self, event: Event) -> Step:
         """Let the request go, with its ticket."""
@@ -188,17 +208,22 @@ class RequestSide:
         return State.FORWARDED, [self._forward(event.granted, ())]
 
     def refuse(self, event: Event) -> Step:
-        """Tell the caller which limits it is over."""
+        """Try a cheaper model if the policy says so, else tell the caller why not."""
         assert isinstance(event, Refused)
+        assert self._caller is not None
         self.shadowed = event.denied.shadowed
         if not event.denied.failures:
             # Only a hold that was cancelled before it was made is denied so.
             return self._reject(InternalFault(RETRY_MS))
-        failures = sorted(
-            event.denied.failures, key=lambda failure: failure.wait_ms, reverse=True
-        )
-        told = tuple(self._told(failure) for failure in failures)
-        return self._reject(QuotaExhausted(self.subject.tenant, told))
+        quotas = {quota.id: quota for quota in self._caller.tenant.quotas}
+        assert self.hold is not None
+        why = self._exhausted(event.denied, quotas)
+        before = self._attempt.model
+        attempt = next_attempt(self._attempt, event.denied.failures, quotas)
+        if not self._can_go_on(attempt):
+            return self._reject(why)
+        # Another model counts in another way.
+        return self._estimate() if self._attempt.model != before else self._reserve()
 
     def do_without_ledger(self, _: Event) -> Step:
         """Refuse or admit, as the quotas say; the reserve may have been applied."""
@@ -256,21 +281,13 @@ class RequestSide:
             return self._reject(why)
         return self._ask_for(Amounts(1, 0, 0))
 
-    def _admit_read(self, request: ModelRequest) -> Step:
-        assert self._caller is not None
-        plan = admission.plan_metered(self._policy, self._caller, self._entry, request)
-        why = self._take(plan)
+    def _admit_read(self) -> Step:
+        why = self._plan_attempt()
         if why is not None:
             return self._reject(why)
         if self._entry.door is Door.TOKEN_FREE:
             return self._ask_for(Amounts(1, 0, 0))
-        assert self._plan is not None
-        model = self._plan.target.model
-        assert model is not None
-        counting = model.upstream_model or request.model
-        return State.ESTIMATING, [
-            CountPrompt(request.prompt, counting, model.tokenizer)
-        ]
+        return self._estimate()
 
     def _take(self, plan: Plan | Rejection) -> Rejection | None:
         """Go by *plan* from now on, or return why that can't be."""
@@ -282,9 +299,77 @@ class RequestSide:
         self._plan = plan
         return None
 
+    def _plan_attempt(self) -> Rejection | None:
+        """Plan what is tried now, or return why that can't be."""
+        assert self._caller is not None
+        assert self._request is not None
+        return self._take(
+            admission.plan_metered(
+                self._policy,
+                self._caller,
+                self._entry,
+                self._request,
+                self._attempt,
+                self._now_ms,
+            )
+        )
+
+    def _can_go_on(self, attempt: Attempt | None) -> bool:
+        """Go by the first of the attempts from *attempt* on that can be planned."""
+        while attempt is not None:
+            self._attempt = attempt
+            if self._plan_attempt() is None:
+                return True
+            attempt = with_next_model(attempt)
+        return False
+
+    def _estimate(self) -> Step:
+        assert self._plan is not None
+        assert self._request is not None
+        target = self._plan.target
+        assert target.model is not None
+        return State.ESTIMATING, [
+            CountPrompt(
+                self._request.prompt, target.upstream_name, target.model.tokenizer
+            )
+        ]
+
+    def _reserve(self) -> Step:
+        assert self._plan is not None
+        assert self._request is not None
+        ceiling = admission.output_ceiling(
+            self._plan, self._request, self._input_tokens
+        )
+        amounts = admission.priced(
+            self._plan,
+            self._request,
+            Amounts(1, self._input_tokens, ceiling),
+            self._now_ms,
+        )
+        if not isinstance(amounts, Amounts):
+            return self._reject(amounts)
+        never = admission.unsatisfiable(self._plan, amounts)
+        if never is not None:
+            return self._reject(self._told(never))
+        return self._ask_for(amounts)
+
+    def _exhausted(self, denied: Denied, quotas: Mapping[str, Quota]) -> QuotaExhausted:
+        assert self.hold is not None
+        why = exhausted(self.hold, denied, quotas, self._now_ms)
+        return replace(why, failures=tuple(map(self._told, why.failures)))
+
     def _ask_for(self, amounts: Amounts) -> Step:
         assert self._plan is not None
-        self.hold = Hold(self._arrival.hold_id, self._plan.parts, amounts, self.subject)
+        # A hold that was denied may have left a tombstone: each try has its own id.
+        suffix = f".{self._tries}" if self._tries else ""
+        self._tries += 1
+        self.hold = Hold(
+            self._arrival.hold_id + suffix,
+            self._plan.parts,
+            amounts,
+            self.subject,
+            admission.output_nanousd(self._plan.price, self._now_ms),
+        )
         return State.RESERVING, [Reserve(self.hold)]
 
     def _cancel(self) -> list[Cancel]:
@@ -293,47 +378,10 @@ class RequestSide:
 
     def _forward(self, granted: Granted, flags: tuple[str, ...]) -> Forward:
         assert self._plan is not None
-        target = self._plan.target
-        changes, removals = admission.outgoing_headers(
-            self._policy, target, self._entry.route
-        )
-        ask_usage, body = self._edited_body(target)
-        return Forward(self._ticket(granted, flags), changes, removals, body, ask_usage)
-
-    def _edited_body(self, target: admission.Target) -> tuple[bool, bytes | None]:
-        request, model = self._request, target.model
-        if request is None or model is None:
-            return False, None
-        ask_usage = request.stream and not request.wants_usage
-        renamed = model.upstream_model not in (None, request.model)
-        edits = Edits(model.upstream_model if renamed else None, ask_usage)
-        if not edits:
-            return False, None
-        return ask_usage, self._entry.errors.rewrite(self._body, edits)
-
-    def _ticket(self, granted: Granted, flags: tuple[str, ...]) -> Ticket:
-        assert self._plan is not None
         assert self.hold is not None
-        ticket = Ticket(
-            self.hold,
-            self._started_ms,
-            self.head.method,
-            states=granted.states,
-            shadowed=granted.shadowed,
-            flags=flags,
+        incoming = Incoming(
+            self.head, self._entry, self._started_ms, self._request, self._body
         )
-        request, model = self._request, self._plan.target.model
-        if request is None or model is None or self._entry.door is Door.TOKEN_FREE:
-            return ticket  # nobody reads the answer
-        cap = request.output_cap
-        return replace(
-            ticket,
-            dialect=self._entry.errors.route,
-            counting_model=model.upstream_model or request.model,
-            tokenizer=model.tokenizer,
-            output_cap=None if cap is None else cap * request.choices,
-            choices=request.choices,
-            max_output_tokens=(
-                model.max_output_tokens if model.maximum_is_known else None
-            ),
+        return forward(
+            incoming, Admitted(self._policy, self._plan, self.hold, granted, flags)
         )

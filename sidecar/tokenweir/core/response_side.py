@@ -25,6 +25,7 @@ from tokenweir.core.events import (
 )
 from tokenweir.core.hold import Outcome, Settlement
 from tokenweir.core.plausible import IMPLAUSIBLE_REPORT
+from tokenweir.core.pricing import UNPRICED, Answered, Pricing
 from tokenweir.core.response import ResponseReader
 from tokenweir.core.step import State, Step
 from tokenweir.core.ticket import Ticket
@@ -43,8 +44,9 @@ class ResponseSide:
         settlement: What was charged, once it is known.
     """
 
-    def __init__(self, ticket: Ticket) -> None:
+    def __init__(self, ticket: Ticket, pricing: Pricing) -> None:
         self.ticket = ticket
+        self._pricing = pricing
         self.settlement: Settlement | None = None
         self._head: ResponseHead | None = None
         self._reader: ResponseReader | None = None
@@ -248,7 +250,18 @@ class ResponseSide:
         return self._settle(usage, Source.COUNTED, outcome)
 
     def _settle(self, usage: TokenUsage, source: Source, outcome: Outcome) -> Settle:
-        head = self._head
+        head, subject = self._head, self.ticket.hold.subject
+        cost_nanousd, has_price = self._pricing.cost(
+            usage,
+            Answered(
+                subject.provider,
+                self.ticket.counting_model,
+                self._facts.model,
+                self._facts.service_tier,
+                self.ticket.started_ms,
+                self.ticket.hold.amounts.cost_nanousd,
+            ),
+        )
         self.settlement = Settlement(
             usage=usage,
             source=source,
@@ -258,7 +271,8 @@ class ResponseSide:
             model=self._facts.model,
             duration_ms=max(0, self._now_ms - self.ticket.started_ms),
             first_token_ms=self._first_token_ms,
-            flags=self._flags,
+            flags=self._flags if has_price else (*self._flags, UNPRICED),
+            cost_nanousd=cost_nanousd,
         )
         return Settle(self.ticket, self.settlement)
 
@@ -266,6 +280,7 @@ class ResponseSide:
         anthropic = self.ticket.dialect == "messages"
         # What Envoy says of itself, such as why it refuses, is no provider's.
         upstream = head.headers if accounting.from_provider(head) else ()
-        return headers.response_changes(
+        changes = headers.response_changes(
             upstream, self.ticket.states, self._now_ms if anthropic else None
         )
+        return headers.with_decisions(changes, self.ticket)

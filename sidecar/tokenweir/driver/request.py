@@ -29,9 +29,10 @@ from tokenweir.core.events import (
     RequestHead,
     Reserved,
     StreamClosed,
+    WindowsTurned,
 )
 from tokenweir.core.exchange import Exchange
-from tokenweir.core.hold import Granted, Hold
+from tokenweir.core.hold import Denied, Granted, Hold, Stale
 from tokenweir.core.rejection import Rejection
 from tokenweir.core.request_side import Arrival
 from tokenweir.core.step import State
@@ -132,7 +133,13 @@ class RequestDriver:
             outcome = await self._services.ledger.reserve(hold)
         except LedgerUnavailableError:
             return LedgerFailed()
-        return Reserved(outcome) if isinstance(outcome, Granted) else Refused(outcome)
+        match outcome:
+            case Granted():
+                return Reserved(outcome)
+            case Denied():
+                return Refused(outcome)
+            case Stale(now_ms=now_ms):
+                return WindowsTurned(now_ms)
 
     def _cancel(self, hold: Hold) -> None:
         self._services.background.spawn(self._services.ledger.cancel(hold))

@@ -51,7 +51,7 @@ class ResponseDriver:
     def __init__(
         self, ticket: Ticket, services: Services, *, made_here: bool = True
     ) -> None:
-        self._exchange = Exchange.resume(ticket)
+        self._exchange = Exchange.resume(ticket, services.pricing())
         self._ticket = ticket
         self._services = services
         self._timer = self._renew_in(FIRST_RENEWAL_SECONDS)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tokenweir.core.dialects.base import Prompt
+from tokenweir.core.pricing import NO_PRICING, Pricing
 from tokenweir.core.usage import Source
 from tokenweir.driver.background import Background
 from tokenweir.driver.turns import Turns
@@ -70,6 +71,7 @@ class Services:
         background: For what nobody waits for.
         now_ms: The time of day.
         responding: Responses in flight, for a drain.
+        pricing: What models cost by the policy in force.
         admitting: Requests that came before a drain and have no answer yet.
         settling: Settles that the ledger has not answered yet.
         turns: For exchanges that have much to read at once.
@@ -83,6 +85,7 @@ class Services:
     events: Events
     background: Background
     now_ms: Callable[[], int]
+    pricing: Callable[[], Pricing] = lambda: NO_PRICING
     responding: set[Drainable] = field(default_factory=set)
     admitting: set[object] = field(default_factory=set)
     settling: set[asyncio.Task[None]] = field(default_factory=set)

@@ -15,8 +15,8 @@ from typing import assert_never
 from tokenweir.core.dialects.base import Dialect, ErrorFacts
 from tokenweir.core.events import Headers
 from tokenweir.core.headers import refusal_headers, wait_of
-from tokenweir.core.policy import Axis
-from tokenweir.core.reason import Reason, reason_of
+from tokenweir.core.policy import BUDGETS, Axis
+from tokenweir.core.reason import reason_of
 from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
@@ -26,6 +26,7 @@ from tokenweir.core.rejection import (
     LedgerUnavailable,
     Malformed,
     ModelNotAllowed,
+    ModelUnpriced,
     PathNotMetered,
     QuotaExhausted,
     QuotaFailure,
@@ -34,6 +35,7 @@ from tokenweir.core.rejection import (
     Unsatisfiable,
 )
 from tokenweir.extproc import wording
+from tokenweir.extproc.budget_wording import model_unpriced, moment
 from tokenweir.extproc.messages import LocalReply
 
 MAX_MESSAGE = 500
@@ -87,6 +89,9 @@ def _facts(rejection: Rejection) -> ErrorFacts:  # noqa: C901, PLR0911, PLR0912 
         case ModelNotAllowed(model=model):
             message = wording.model_not_allowed(model)
             return _refused(rejection, 403, message, param="model")
+        case ModelUnpriced(model=model, what=what):
+            message = model_unpriced(wording.clean(model), wording.clean(what, 32))
+            return _refused(rejection, 403, message, param="model")
         case PathNotMetered(path=path):
             return _refused(rejection, 403, wording.path_not_metered(path))
         case BodyTooLarge(limit_bytes=limit_bytes):
@@ -110,16 +115,20 @@ def _facts(rejection: Rejection) -> ErrorFacts:  # noqa: C901, PLR0911, PLR0912 
 def _quota_exhausted(rejection: QuotaExhausted) -> ErrorFacts:
     worst = rejection.failures[0]
     by_number = worst.axis in (Axis.REQUESTS, Axis.CONCURRENCY)
+    kind, code = "requests" if by_number else "tokens", "rate_limit_exceeded"
+    if rejection.is_budget:
+        kind = code = "insufficient_quota"
     return ErrorFacts(
         status=429,
-        type="requests" if by_number else "tokens",
-        code="rate_limit_exceeded",
+        type=kind,
+        code=code,
         message=wording.exhausted(rejection),
         param=None,
         detail={
             **_failure(worst),
-            "retryable": True,
-            "refusal": Reason.QUOTA_EXHAUSTED,
+            # A budget's window may turn next month: no SDK is to wait for that.
+            "retryable": not rejection.is_budget,
+            "refusal": reason_of(rejection),
             "failures": [
                 _failure(failure) for failure in rejection.failures[:MAX_FAILURES]
             ],
@@ -143,6 +152,8 @@ def _unsatisfiable(rejection: Unsatisfiable) -> ErrorFacts:
 
 
 def _limit(limit: QuotaFailure | Unsatisfiable) -> Mapping[str, object]:
+    if limit.axis in BUDGETS:
+        return _budget(limit)
     return {
         "limit": str(limit.axis),
         "quota": wording.clean(limit.quota),
@@ -151,6 +162,20 @@ def _limit(limit: QuotaFailure | Unsatisfiable) -> Mapping[str, object]:
         "rate_per_minute": None if limit.axis is Axis.CONCURRENCY else limit.rate,
         "capacity": limit.capacity,
     }
+
+
+def _budget(limit: QuotaFailure | Unsatisfiable) -> Mapping[str, object]:
+    known: dict[str, object] = {
+        "limit": str(limit.axis),
+        "quota": wording.clean(limit.quota),
+        "partition": wording.clean(limit.partition, MAX_PARTITION),
+        "unit": "nanousd" if limit.axis is Axis.BUDGET_USD else "tokens",
+        "capacity": limit.capacity,
+    }
+    if isinstance(limit, QuotaFailure):
+        known["window"] = limit.per
+        known["resets_at"] = moment(limit.resets_at_ms)
+    return known
 
 
 def _refused(

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from tokenweir.core.dialects import METERED_PATHS
 from tokenweir.core.identify import TOKEN_FREE_PATHS
-from tokenweir.core.policy import Axis
+from tokenweir.core.policy import BUDGETS, Axis
 from tokenweir.core.rejection import QuotaExhausted, QuotaFailure, Unsatisfiable
+from tokenweir.extproc.budget_wording import never, spent
 
 # Of OpenAI's there is one more, which carries no body.
 KNOWN_PATHS = (*METERED_PATHS, *TOKEN_FREE_PATHS, "/v1/models")
@@ -86,10 +87,14 @@ def seconds(wait_ms: int) -> str:
 def exhausted(rejection: QuotaExhausted) -> str:
     """Return which limit is over, by how much, and what helps."""
     worst, *others = rejection.failures
-    text = f"{_who(rejection.tenant, worst)} {LIMIT_NAMES[worst.axis]} limit: "
+    text = f"{_who(rejection.tenant, worst)} "
+    if worst.axis in BUDGETS:
+        text += spent(worst, _quota(worst))
+    else:
+        text += f"{LIMIT_NAMES[worst.axis]} limit: "
     if worst.axis is Axis.CONCURRENCY:
         text += _slots(worst)
-    else:
+    elif worst.axis not in BUDGETS:
         text += _amounts(worst)
     if others:
         text += f" Also over: {_names(others)}."
@@ -144,6 +149,8 @@ def _names(failures: list[QuotaFailure]) -> str:
 
 def unsatisfiable(rejection: Unsatisfiable) -> str:
     """Return why no wait can help, and what can."""
+    if rejection.axis in BUDGETS:
+        return never(rejection, _quota(rejection))
     return (
         f"This request needs {_needed(rejection)}, but "
         f"{_quota(rejection)} never holds more than {rejection.capacity:,}: waiting "

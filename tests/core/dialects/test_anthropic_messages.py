@@ -136,13 +136,14 @@ def test_nothing_else_is_raised(members: dict[str, Any]) -> None:
 
 
 def test_rewrite() -> None:
-    """Only the model is ever changed: usage needs no asking for."""
+    """Model and cap are changed: usage needs no asking for."""
     body = b'{ "max_tokens":1.0, "model" : "a\\u0062", "x":[1e5] }\n'
 
     assert MESSAGES.rewrite(body, Edits(include_usage=True)) == body
     assert MESSAGES.rewrite(body, Edits("c", include_usage=True)) == (
         b'{ "max_tokens":1.0, "model" : "c", "x":[1e5] }\n'
     )
+    assert MESSAGES.rewrite(body, Edits(output_cap=7)) == body.replace(b"1.0", b"7")
 
 
 def test_event_type_in_either_place() -> None:

@@ -185,6 +185,45 @@ def test_rewrite() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ("", ',"max_completion_tokens":50'),
+        (',"max_tokens":90', ',"max_tokens":50'),
+        (
+            ',"max_tokens":40,"max_completion_tokens":90',
+            ',"max_tokens":40,"max_completion_tokens":50',
+        ),
+        (',"max_completion_tokens":null', ',"max_completion_tokens":50'),
+    ],
+)
+def test_a_cap_is_written_where_the_app_writes_it(given: str, sent: str) -> None:
+    """In the app's own spelling; a cap of the app's that is lower stays."""
+    body = f'{{"model":"a"{given}}}'.encode()
+
+    assert CHAT.rewrite(body, Edits(output_cap=50)) == (
+        f'{{"model":"a"{sent}}}'.encode()
+    )
+
+
+def test_sound() -> None:
+    """An answer in sound is asked for; a question in sound is in the prompt."""
+    heard = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
+    asked = request(messages=[{"role": "user", "content": [heard]}])
+
+    assert (request().hears, request().speaks) == (False, False)
+    assert (asked.hears, asked.speaks) == (True, False)
+    assert request(modalities=["text", "audio"]).speaks
+
+
+def test_the_tier_of_service() -> None:
+    """What is asked for is one thing, what answers another."""
+    assert request().service_tier is None
+    assert request(service_tier="flex").service_tier == "flex"
+    facts = facts_of('{"service_tier":null}', '{"service_tier":"priority"}')
+    assert facts.service_tier == "priority"
+
+
+@pytest.mark.parametrize(
     "options", ["null", "{}", '{"include_usage":false}', '{"x":1}']
 )
 def test_rewritten_requests_want_usage(options: str) -> None:

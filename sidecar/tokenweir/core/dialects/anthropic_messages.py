@@ -49,6 +49,7 @@ class AnthropicMessages:
             user=fields.user_id(metadata, "user_id", "metadata"),
             wants_usage=True,
             prompt=read_prompt(members),
+            service_tier=fields.tier(members),
         )
 
     def rewrite(self, body: bytes, edits: Edits) -> bytes:
@@ -57,9 +58,11 @@ class AnthropicMessages:
 
         Usage needs no asking for: every stream has it.
         """
-        if edits.model is None:
-            return body
-        return set_member(body, "model", msgspec.json.encode(edits.model))
+        if edits.model is not None:
+            body = set_member(body, "model", msgspec.json.encode(edits.model))
+        if edits.output_cap is not None:
+            body = set_member(body, "max_tokens", str(edits.output_cap).encode())
+        return body
 
     def read_event(self, event: ServerSentEvent, facts: ResponseFacts) -> None:
         """Take one event; what is no JSON object says nothing."""

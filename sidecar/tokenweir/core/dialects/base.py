@@ -105,6 +105,8 @@ class ModelRequest:
         wants_usage: The app itself asked for the usage event (or the dialect
             always sends one).
         prompt: What the input estimate is made from.
+        service_tier: The tier of service that was asked for, or None.
+        speaks: Whether an answer in sound was asked for.
     """
 
     model: str
@@ -114,6 +116,17 @@ class ModelRequest:
     user: str
     wants_usage: bool
     prompt: Prompt
+    service_tier: str | None = None
+    speaks: bool = False
+
+    @property
+    def hears(self) -> bool:
+        """Whether there is sound in the prompt."""
+        return any(
+            media.kind is MediaKind.AUDIO
+            for message in self.prompt.messages
+            for media in message.media
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +137,16 @@ class Edits:
     Attributes:
         model: The provider's name for the model, or None.
         include_usage: Ask for the usage event of a stream.
+        output_cap: The most output tokens of a choice, or None; it replaces the app's
+            own cap in the spelling that the app used.
     """
 
     model: str | None = None
     include_usage: bool = False
+    output_cap: int | None = None
 
     def __bool__(self) -> bool:
-        return self.model is not None or self.include_usage
+        return self != Edits()
 
 
 @dataclass(slots=True)

@@ -24,6 +24,9 @@ MAX_MODEL_CHARS = 256
 # OpenAI takes 64 characters, Anthropic 256, and clients put JSON into it.
 MAX_USER_CHARS = 1_024
 
+# Longer names are no tiers of service: there is no price for them either way.
+MAX_TIER_CHARS = 64
+
 # No model can be asked for more. Sums of such figures stay exact in the ledger.
 MAX_TOKENS = 10**9
 
@@ -35,6 +38,7 @@ KNOWN_NAMES = frozenset(
         *("model", "messages", "system", "n", "max_tokens", "max_completion_tokens"),
         *("stream", "stream_options", "include_usage"),
         *("user", "safety_identifier", "metadata", "user_id"),
+        *("service_tier", "modalities"),
         *("tools", "functions", "tool_choice", "function_call", "tool_calls"),
         *("response_format", "json_schema", "output_config", "output_format"),
         *("format", "schema"),
@@ -120,6 +124,11 @@ def string(holder: Members, name: str, path: str = "") -> str:
     if value is None:
         return ""
     raise _wrong(_param(name, path), "must be a string")
+
+
+def tier(holder: Members) -> str | None:
+    """Return the tier of service that is asked for, None if absent."""
+    return string(holder, "service_tier")[:MAX_TIER_CHARS] or None
 
 
 def mapping(holder: Members, name: str, path: str = "") -> Members:

@@ -17,6 +17,8 @@ from tokenweir.core.sse import ServerSentEvent
 MAX_CHOICES = 128
 
 _END = b"[DONE]"
+# The newer spelling first.
+_CAPS = ("max_completion_tokens", "max_tokens")
 
 
 class OpenAIChat:
@@ -40,6 +42,8 @@ class OpenAIChat:
             or fields.user_id(members, "user"),
             wants_usage=fields.flag(options, "include_usage", "stream_options"),
             prompt=read_prompt(members),
+            service_tier=fields.tier(members),
+            speaks="audio" in fields.array(members, "modalities"),
         )
 
     def rewrite(self, body: bytes, edits: Edits) -> bytes:
@@ -48,6 +52,8 @@ class OpenAIChat:
             body = set_member(body, "model", msgspec.json.encode(edits.model))
         if edits.include_usage:
             body = set_inner_member(body, "stream_options", "include_usage", b"true")
+        if edits.output_cap is not None:
+            body = _capped(body, edits.output_cap)
         return body
 
     def read_event(self, event: ServerSentEvent, facts: ResponseFacts) -> None:
@@ -86,6 +92,16 @@ def _output_cap(members: Members) -> int | None:
     OpenAI refuses both at once, vLLM takes the newer one, others the older one:
     the larger is what may be generated.
     """
-    spellings = ("max_completion_tokens", "max_tokens")
-    caps = [fields.integer(members, name) for name in spellings]
+    caps = [fields.integer(members, name) for name in _CAPS]
     return max((cap for cap in caps if cap is not None), default=None)
+
+
+def _capped(body: bytes, cap: int) -> bytes:
+    members = parse_object(body)
+    given = [name for name in _CAPS if members.get(name) is not None]
+    # Servers that are not OpenAI's may know the older spelling only; OpenAI's newer
+    # models refuse it. An app that gives neither gets the one that is not deprecated.
+    for name in given or _CAPS[:1]:
+        if members.get(name) is None or members[name] > cap:
+            body = set_member(body, name, str(cap).encode())
+    return body

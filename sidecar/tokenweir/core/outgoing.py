@@ -1,0 +1,146 @@
+"""
+What a request looks like on its way to the provider.
+
+Headers say which cluster it goes to and with which credential. Of the body only what
+the policy asks for is changed. The ticket tells the response side what was decided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tokenweir.core.admission import Plan, Target
+from tokenweir.core.commands import Forward
+from tokenweir.core.dialects.base import Edits, ModelRequest
+from tokenweir.core.events import RequestHead
+from tokenweir.core.hold import Granted, Hold
+from tokenweir.core.identify import KEY_HEADERS, Door, Entry
+from tokenweir.core.policy import Policy, Secret
+from tokenweir.core.ticket import Ticket
+
+CLUSTER_HEADER = "x-tokenweir-cluster"
+TIMEOUT_HEADER = "x-tokenweir-timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """
+    A request that may go.
+
+    Attributes:
+        policy: The exchange's.
+        plan: How it was admitted.
+        hold: What was reserved.
+        granted: The ledger's answer.
+        flags: Such as ``"ledger_open"``.
+    """
+
+    policy: Policy
+    plan: Plan
+    hold: Hold
+    granted: Granted
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """
+    What came.
+
+    Attributes:
+        head: Of the request.
+        entry: The door that it came by.
+        started_ms: When its head came.
+        request: The facts of its body; None: nobody read it.
+        body: Its bytes.
+    """
+
+    head: RequestHead
+    entry: Entry
+    started_ms: int
+    request: ModelRequest | None = None
+    body: bytes = b""
+
+
+def forward(incoming: Incoming, admitted: Admitted) -> Forward:
+    """Return what Envoy is told about a request that may go."""
+    target = admitted.plan.target
+    changes, removals = outgoing_headers(admitted.policy, target, incoming.entry.route)
+    edits = _edits(incoming.request, target)
+    body = incoming.entry.errors.rewrite(incoming.body, edits) if edits else None
+    ticket = _ticket(incoming, admitted)
+    return Forward(ticket, changes, removals, body, edits.include_usage)
+
+
+def _edits(request: ModelRequest | None, target: Target) -> Edits:
+    if request is None:
+        return Edits()
+    renamed = target.upstream_name != request.model
+    return Edits(
+        model=target.upstream_name if renamed else None,
+        include_usage=request.stream and not request.wants_usage,
+        output_cap=_lowered_cap(request, target),
+    )
+
+
+def _lowered_cap(request: ModelRequest, target: Target) -> int | None:
+    """Return the cap that a model which the app did not ask for can take; None: its."""
+    model, asked = target.model, request.output_cap
+    if target.name == request.model or model is None or asked is None:
+        return None
+    if not model.maximum_is_known or asked <= model.max_output_tokens:
+        return None
+    # It would be refused: that a cheaper model answers is not the app's mistake.
+    return model.max_output_tokens
+
+
+def _ticket(incoming: Incoming, admitted: Admitted) -> Ticket:
+    granted = admitted.granted
+    ticket = Ticket(
+        admitted.hold,
+        incoming.started_ms,
+        incoming.head.method,
+        states=granted.states,
+        shadowed=granted.shadowed,
+        flags=admitted.flags,
+    )
+    request, target = incoming.request, admitted.plan.target
+    if (
+        request is None
+        or target.model is None
+        or incoming.entry.door is Door.TOKEN_FREE
+    ):
+        return ticket  # nobody reads the answer
+    cap, model = request.output_cap, target.model
+    return replace(
+        ticket,
+        dialect=incoming.entry.errors.route,
+        counting_model=target.upstream_name,
+        tokenizer=model.tokenizer,
+        output_cap=None if cap is None else cap * request.choices,
+        choices=request.choices,
+        max_output_tokens=model.max_output_tokens if model.maximum_is_known else None,
+    )
+
+
+def outgoing_headers(
+    policy: Policy, target: Target, route: str
+) -> tuple[tuple[tuple[str, str | Secret], ...], tuple[str, ...]]:
+    """Return the headers to set and to remove on the way to the provider."""
+    provider = target.provider
+    timeout = target.model.timeout_class if target.model else None
+    timeout = timeout or policy.route_timeouts.get(route, "default")
+    changes: list[tuple[str, str | Secret]] = [
+        (CLUSTER_HEADER, provider.cluster),
+        (TIMEOUT_HEADER, timeout),
+    ]
+    if provider.credential is None:
+        return tuple(changes), ()
+    if provider.dialect == "anthropic":
+        header, credential = "x-api-key", provider.credential
+    else:
+        header = "authorization"
+        credential = Secret(f"Bearer {provider.credential.reveal()}")
+    changes.append((header, credential))
+    # The app's own key proves who pays; it is none of the provider's business.
+    return tuple(changes), tuple(name for name in KEY_HEADERS if name != header)

@@ -1,0 +1,41 @@
+"""What a caller is told whose request does not fit now."""
+
+from dataclasses import replace
+
+from tests.examples import FAILURE, NOW_MS, SUBJECT, frugal_quotas, spent
+from tokenweir.core.exhausted import exhausted
+from tokenweir.core.hold import Amounts, Denied, Hold
+from tokenweir.core.limits import parts_of
+
+DAY_MS = 86_400_000
+MIDNIGHT_MS = NOW_MS - NOW_MS % DAY_MS + DAY_MS
+QUOTAS = {quota.id: quota for quota in frugal_quotas()}
+HOLD = Hold(
+    "0-1-a",
+    parts_of(tuple(QUOTAS.values()), {"tenant": "frugal"}, NOW_MS),
+    Amounts(1, 30, 700),
+    SUBJECT,
+)
+
+
+def test_the_longest_wait_comes_first() -> None:
+    """Who waits for it fits into all."""
+    later = replace(FAILURE, quota="other", wait_ms=9_000)
+    told = exhausted(HOLD, Denied("1", (FAILURE, later)), QUOTAS, NOW_MS)
+
+    assert told.failures == (later, FAILURE)
+    assert told.tenant == "acme"
+    assert not told.is_budget
+
+
+def test_a_budget_tells_when_its_window_turns() -> None:
+    """To the moment, even if the ledger's clock is a little off."""
+    for skew_ms in (-1_500, 0, 1_500):
+        failure = replace(
+            spent("frugal.cheaper"), wait_ms=MIDNIGHT_MS - NOW_MS + skew_ms
+        )
+        told = exhausted(HOLD, Denied("1", (failure,)), QUOTAS, NOW_MS)
+
+        assert told.is_budget
+        assert told.failures[0].per == "day"
+        assert told.failures[0].resets_at_ms == MIDNIGHT_MS
