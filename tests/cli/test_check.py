@@ -17,15 +17,15 @@ def _credential(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_problems(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One line each on stdout, a summary on stderr, and nothing else."""
-    text = edited("requests_per_minute: 600", "budget_usd: 50, per: day")
+    text = edited("requests_per_minute: 600", "budget_usd: 0, per: day")
     path = write(tmp_path, edited("version: 1", "version: 1\nretries: 99", text))
 
     assert main(["check", str(path)]) == 1
     out, err = capsys.readouterr()
     assert out == (
         "retries: must be at most 10 (line 2)\n"
-        "tenants.acme.quotas.0.budget_usd: money budgets are not enforced by this "
-        "version: remove it (line 14)\n"
+        "tenants.acme.quotas.0.budget_usd: must be above 0, and at most 4,500,000 US "
+        "dollars (line 14)\n"
     )
     assert err == f"{path}: 2 problems. docs/policy.md has every field.\n"
 
@@ -50,6 +50,10 @@ def test_a_summary(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -
     out, err = capsys.readouterr()
     head, *lines = out.splitlines()
     assert head.startswith(f"{path}: fine (digest ")
+    price = lines.pop(7)
+    assert price.startswith(
+        "    $0.15 in and $0.60 out for a million tokens, from genai-prices "
+    )
     assert lines == [
         "",
         "providers",
@@ -99,6 +103,14 @@ def test_a_summary_of_everything(
         "    600 requests per minute, 10 at once, in shadow mode",
         "    60,000 input tokens per minute, for each key and model",
         "    8 at a time, models *, routes messages",
+        (
+            "    $0.25 a month (America/New_York, from day 31 at 06:00), then downgrades "
+            "to gpt-4o-mini, else claude-3, at most $0.50, alerts at 50/100%"
+        ),
+        (
+            "    1,000,000 tokens a week (UTC, from Sunday), then throttles to 20%, at "
+            "most 2,000,000 tokens, alerts at 50/80/95%"
+        ),
         "    1,000,000 output tokens per minute, for each provider, shared by all tenants",
         "every caller is tenant acme, whatever key it sends",
         "  quota acme.burst: is in shadow mode, so it refuses nobody",
@@ -141,6 +153,7 @@ def test_without_secrets(
     out = capsys.readouterr().out
     assert "credential" not in out
     assert "warnings" not in out
+    assert "price" not in out
     assert "  openai: openai at https://api.openai.com:443\n" in out
 
 

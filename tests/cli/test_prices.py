@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.config.policies import CANARY, SMALL, edited, write
 from tokenweir.cli.main import main
 
 AT = ("--at", "2026-11-30")
@@ -122,12 +123,87 @@ def test_a_wrong_overlay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     path = overlay(tmp_path, m={"input_cost_per_token": 3})
 
     assert main(["prices", "m", "--overlay", path]) == 1
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err == (
+    told = capsys.readouterr()
+    assert told.out == (
         "prices.m.input_cost_per_token: must be from 0 to 0.01: USD for one token, "
-        f"not for a million\n{path} can't be used: see docs/prices.md.\n"
+        "not for a million\n"
     )
+    assert told.err == f"{path}: 1 problem. docs/prices.md has every field.\n"
+
+
+def test_several_wrong_overlays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each is looked at, one that is not there too."""
+    wrong, absent = overlay(tmp_path, m=[3]), str(tmp_path / "absent.json")
+
+    assert main(["prices", "m", "--overlay", absent, "--overlay", wrong]) == 1
+    told = capsys.readouterr()
+    assert told.out == (
+        "prices: can't be read: no such file or directory\n"
+        "prices.m.0: must be an object of prices\n"
+    )
+    assert [line.split(":")[0] for line in told.err.splitlines()] == [absent, wrong]
+
+
+@pytest.fixture
+def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the name of a policy file with prices of its own."""
+    monkeypatch.setenv("OPENAI_API_KEY", CANARY)
+    entry = {"input_cost_per_token": 4e-7, "output_cost_per_token": 8e-7}
+    path = overlay(tmp_path, **{"azure/house": entry})
+    text = edited("  gpt-4o-mini: {", "  ours: {upstream_model: house, ")
+    text = edited("dialect: openai, ", "dialect: openai, priced_as: azure, ", text)
+    text += (
+        "prices:\n"
+        f"  overlays: [{path}]\n"
+        "  ceiling: {input_usd_per_million: 20, output_usd_per_million: 99.5}\n"
+    )
+    return str(write(tmp_path, text))
+
+
+def test_of_a_policy(policy: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Overlays, the provider's seller and the name there are the policy's."""
+    lines = out(capsys, "ours", "--policy", policy, *AT).splitlines()
+
+    assert lines[0] == "azure/house, from ours.json, at 2026-11-30T00:00:00Z"
+    assert ["default", "0.40", "0.80"] in [line.split() for line in lines]
+
+
+def test_the_ceiling_of_a_policy(
+    policy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What has no other price costs the ceiling, and that is said."""
+    lines = out(capsys, "claude-next", "--policy", policy, *AT).splitlines()
+
+    assert lines[0].startswith("ceiling, from policy, ")
+    (default,) = [line.split() for line in lines if line.startswith("default ")]
+    assert (default[1], default[-1]) == ("20.00", "99.50")
+
+
+def test_no_price_in_a_policy(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """No price, no such model and no such policy are told apart."""
+    monkeypatch.setenv("OPENAI_API_KEY", CANARY)
+    path = str(write(tmp_path, SMALL))
+
+    assert main(["prices", "claude-next", "--policy", path]) == 1
+    assert "claude-next has no price." in capsys.readouterr().err
+    assert main(["prices", "other\x1b", "--policy", path]) == 1
+    assert capsys.readouterr().err == f"prices: other is no model of {path}\n"
+    assert main(["prices", "other", "--policy", f"{path}.old"]) == 1
+    assert "is no policy yet" in capsys.readouterr().err
+
+
+def test_a_policy_tells_the_provider(
+    policy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another provider beside a policy is a wrong use of the command."""
+    assert main(["prices", "ours", "--policy", policy, "--provider", "openai"]) == 2
+    assert "--provider" in capsys.readouterr().err
 
 
 def test_a_wrong_date(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from tokenweir.cli.table import shown, table
+from tokenweir.cli.table import Amount, shown, table
 
 
 def test_table() -> None:
@@ -12,6 +12,13 @@ def test_table() -> None:
     assert text == (
         "tenant             total\nacme           1,234,567\na-longer-name          5"
     )
+
+
+def test_amounts() -> None:
+    """Money is a figure too, and is printed as it is."""
+    text = table(["cost"], [[Amount("12.50")], [Amount("0.25")]], bold=False)
+
+    assert text == " cost\n12.50\n 0.25"
 
 
 def test_bold_head() -> None:

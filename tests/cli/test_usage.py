@@ -29,6 +29,7 @@ from tokenweir.telemetry.fanout import Fanout
 USED = TokenUsage(
     input_tokens=1_000, cached_input_tokens=234, output_tokens=60, reasoning_tokens=6
 )
+COST_NANOUSD = 250_000_075
 
 
 @pytest.fixture
@@ -39,7 +40,9 @@ def server(tmp_path: Path) -> Iterator[Server]:
     server.stop()
 
 
-async def settle(url: str, *exchanges: tuple[str, str, str]) -> None:
+async def settle(
+    url: str, *exchanges: tuple[str, str, str], cost_nanousd: int = COST_NANOUSD
+) -> None:
     """Have exchanges of (tenant, key, model) end that used `USED` each."""
     store = RedisStore(url, Fanout(()))
     ledger = TaggedLedger(store)
@@ -49,9 +52,15 @@ async def settle(url: str, *exchanges: tuple[str, str, str]) -> None:
         hold = Hold(hold_id, (Part(tag_of(tenant), ()),), Amounts(), subject)
         granted = await ledger.reserve(hold)
         assert isinstance(granted, Granted)
-        await ledger.settle(
-            hold, Settlement(USED, Source.REPORTED, Outcome.COMPLETED, 2, 200)
+        settlement = Settlement(
+            USED,
+            Source.REPORTED,
+            Outcome.COMPLETED,
+            2,
+            200,
+            cost_nanousd=cost_nanousd,
         )
+        await ledger.settle(hold, settlement)
     await store.close()
 
 
@@ -63,10 +72,14 @@ async def test_table(server: Server, capsys: pytest.CaptureFixture[str]) -> None
 
     assert code == 0
     assert capsys.readouterr().out == (
-        "tenant  key  model             exchanges  input  cached  output  total  lost\n"
-        "acme    ci   gpt-4o-mini               2  2,468     468     132  2,600     0\n"
-        "beta    app  claude-haiku-4-5          1  1,234     234      66  1,300     0\n"
-        "total                                  3  3,702     702     198  3,900     0\n"
+        "tenant  key  model             exchanges  input  cached  output  total  lost"
+        "     cost USD\n"
+        "acme    ci   gpt-4o-mini               2  2,468     468     132  2,600     0"
+        "  0.500000150\n"
+        "beta    app  claude-haiku-4-5          1  1,234     234      66  1,300     0"
+        "  0.250000075\n"
+        "total                                  3  3,702     702     198  3,900     0"
+        "  0.750000225\n"
     )
 
 
@@ -96,9 +109,24 @@ async def test_by(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
 
     assert code == 0
     assert capsys.readouterr().out == (
-        "tenant  exchanges  input  cached  output  total  lost\n"
-        "acme            2  2,468     468     132  2,600     0\n"
+        "tenant  exchanges  input  cached  output  total  lost    cost USD\n"
+        "acme            2  2,468     468     132  2,600     0  0.50000015\n"
     )
+
+
+async def test_without_costs(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Tokens that cost nothing are told of: they may be free, or without a price."""
+    await settle(server.url, ("acme", "ci", "ours"), cost_nanousd=0)
+    await settle(server.url, ("beta", "app", "dear"), cost_nanousd=2_000_000_000)
+    code = await run("usage", "--ledger", server.url, "--by", "tenant", "--hours", "2")
+    lines = capsys.readouterr().out.splitlines()
+
+    assert code == 0
+    assert [line.split()[-1] for line in lines[1:4]] == ["0.00", "2.00", "2.00"]
+    assert lines[4] == ""
+    assert lines[5].startswith("Tokens that cost 0.00 are free or have no price: ")
 
 
 async def test_json(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,8 +161,50 @@ async def test_json(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
             "total_input_tokens": 1_234,
             "total_output_tokens": 66,
             "total_tokens": 1_300,
+            "cost_nanousd": 250_000_075,
+            "cost_usd": "0.250000075",
         }
     ]
+
+
+async def test_total_in_json(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """JSON has the sum of all rows, without their names."""
+    await settle(server.url, ("acme", "ci", "a"), ("beta", "app", "b"))
+    await run("usage", "--ledger", server.url, "--json", "--hours", "2")
+    total = json.loads(capsys.readouterr().out)["total"]
+
+    assert total["exchanges"] == 2
+    assert total["total_tokens"] == 2_600
+    assert total["cost_usd"] == "0.50000015"
+    assert "tenant" not in total
+
+
+async def test_csv(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    """CSV has a head and a line for each row; no name in it is a formula."""
+    await settle(server.url, ("acme", "ci", '=HYPERLINK("x")'))
+    code = await run("usage", "--ledger", server.url, "--csv", "--hours", "2")
+
+    assert code == 0
+    assert capsys.readouterr().out.splitlines() == [
+        (
+            "tenant,key,model,exchanges,requests,total_input_tokens,cached_input_tokens,"
+            "total_output_tokens,total_tokens,outcome_lost,cost_usd"
+        ),
+        'acme,ci,"\'=HYPERLINK(""x"")",1,2,1234,234,66,1300,0,0.250000075',
+    ]
+
+
+async def test_nothing_yet_in_csv(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without rows there is the head."""
+    code = await run("usage", "--ledger", server.url, "--csv", "--by", "model")
+
+    assert code == 0
+    (head,) = capsys.readouterr().out.splitlines()
+    assert head.startswith("model,exchanges,requests,")
 
 
 async def test_nothing_yet(server: Server, capsys: pytest.CaptureFixture[str]) -> None:

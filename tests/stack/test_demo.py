@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tokenweir.config.load import load_policy
+from tokenweir.core.budget import NANOUSD_PER_USD
+from tokenweir.core.cost import Demand, worst_cost_nanousd
 from tokenweir.core.policy import Axis, Policy
 from tokenweir.stack.demo import ANTHROPIC_MODEL, DEMO_KEY, OPENAI_MODEL, demo_policy
 
@@ -50,4 +52,30 @@ def test_its_limits_can_be_reached_in_a_minute(policy: Policy) -> None:
     """The tenant has each kind of limit, and the welcome's 70 calls hit one."""
     limits = {quota.axis: quota.capacity for quota in policy.tenants["demo"].quotas}
 
-    assert limits == {Axis.REQUESTS: 60, Axis.TOKENS: 60_000, Axis.CONCURRENCY: 8}
+    assert limits == {
+        Axis.REQUESTS: 60,
+        Axis.TOKENS: 60_000,
+        Axis.CONCURRENCY: 8,
+        Axis.BUDGET_USD: 5 * NANOUSD_PER_USD,
+    }
+
+
+def test_its_budget_refuses_no_call_for_want_of_a_price(policy: Policy) -> None:
+    """The models that newcomers call have list prices, all others the ceiling."""
+    pricing = policy.pricing
+
+    assert pricing.prices.find("openai", OPENAI_MODEL) is not None
+    assert pricing.prices.find("anthropic", ANTHROPIC_MODEL) is not None
+    assert pricing.price("openai", "gpt-next") is not None
+
+
+def test_its_budget_is_never_what_a_first_call_meets(policy: Policy) -> None:
+    """A minute's tokens of the dearest kind cost a third of a day's money at most."""
+    limits = {quota.axis: quota.capacity for quota in policy.tenants["demo"].quotas}
+    ceiling = policy.pricing.ceiling
+
+    assert ceiling is not None
+    demand = Demand(0, limits[Axis.TOKENS])
+    worst = worst_cost_nanousd(demand, ceiling, 0)
+    assert isinstance(worst, int)
+    assert worst * 3 <= limits[Axis.BUDGET_USD]

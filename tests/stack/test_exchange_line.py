@@ -122,6 +122,94 @@ def test_other_refusals_tell_their_reason() -> None:
     )
 
 
+def test_the_cost_is_told_exactly() -> None:
+    """Money stands behind the tokens that it is for; what cost nothing tells none."""
+    told, _ = show(**ADMITTED, cost_nanousd=200_400)
+    free, _ = show(**ADMITTED, cost_nanousd=0)
+
+    assert told.endswith(" 200, 1,200 in, 34 out (reported), $0.0002004, 1.23 s")
+    assert free.endswith(" 200, 1,200 in, 34 out (reported), 1.23 s")
+
+
+def test_a_downgrade_is_told() -> None:
+    """Who asked for another model sees which."""
+    text, style = show(**ADMITTED, downgraded_from="gpt-4o", flags=["unpriced"])
+
+    assert text.endswith("1.23 s, downgraded from gpt-4o, unpriced")
+    assert style is Style.PLAIN
+
+
+def test_a_downgrade_that_did_not_help_is_told() -> None:
+    """A refusal at the end of a chain is not of the model that was asked for."""
+    text, _ = show(**REFUSED, downgraded_from="gpt-4o")
+
+    assert text.endswith("fits in 8.20 s, downgraded from gpt-4o")
+
+
+@pytest.mark.parametrize(
+    ("wait_ms", "told"),
+    [
+        (1, "1 min"),
+        (119 * 60_000, "119 min"),
+        (119 * 60_000 + 1, "2 h"),
+        (47 * 3_600_000, "47 h"),
+        (47 * 3_600_000 + 1, "2 days"),
+        (30 * 86_400_000, "30 days"),
+    ],
+)
+def test_a_spent_budget_tells_when_it_begins_anew(wait_ms: int, told: str) -> None:
+    """Money is told as such, and nobody reads a million seconds."""
+    text, style = show(
+        decision="refused",
+        reason="budget_exhausted",
+        limit="budget_usd",
+        quota="demo.budget_usd_per_day",
+        requested=38_400_300,
+        wait_ms=wait_ms,
+        **SUBJECT,
+    )
+
+    assert text.endswith(
+        f"REFUSED by demo.budget_usd_per_day, needs $0.0384003, begins anew in {told}"
+    )
+    assert style is Style.REFUSED
+
+
+def test_a_budget_in_tokens_is_told_in_tokens() -> None:
+    """The unit is the budget's."""
+    text, _ = show(**{**REFUSED, "limit": "budget_tokens", "wait_ms": None})
+
+    assert text.endswith("needs 16,010 tokens, never fits")
+
+
+@pytest.mark.parametrize(
+    ("axis", "figures"),
+    [
+        ("budget_usd", "$0.00000251 of $0.000005"),
+        ("budget_tokens", "2,510 tokens of 5,000 tokens"),
+        ("unheard_of", "2,510 of 5,000"),
+    ],
+)
+def test_an_alert_tells_how_much_is_spent(axis: str, figures: str) -> None:
+    """A budget, whose it is, and its amounts in its unit."""
+    assert show(
+        "budget_crossed",
+        level="warning",
+        limit=f"demo.spending|{axis}|tenant=demo",
+        percent=50,
+        spent=2_510,
+        capacity=5_000,
+        window_ends_ms=1,
+    ) == (f"50% of demo.spending (tenant=demo) are spent: {figures}", Style.WARNING)
+
+
+def test_an_alert_without_its_fields_is_told() -> None:
+    """A field that is missing stops nothing, here too."""
+    text, _ = show("budget_crossed")
+
+    assert text == "0% of - (-) are spent: 0 of 0"
+
+
 def test_who_left_early_is_told() -> None:
     """A client that did not wait for the decision."""
     text, style = show(decision="abandoned", **SUBJECT)

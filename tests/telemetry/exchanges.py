@@ -29,6 +29,7 @@ SETTLEMENT = Settlement(
     model="gpt-4o-mini-2024-07-18",
     duration_ms=1_500,
     first_token_ms=240,
+    cost_nanousd=33_000,
 )
 ADMITTED = ExchangeDetails(
     SUBJECT,

@@ -1,6 +1,8 @@
 import pytest
 
 from tests.telemetry.exchanges import ADMITTED
+from tokenweir.core.budget import Crossing
+from tokenweir.core.window import Window
 from tokenweir.telemetry.fanout import Fanout
 from tokenweir.telemetry.hooks import ExchangeDetails
 
@@ -24,6 +26,9 @@ class Recorder:
 
     def holds_reaped(self, count: int) -> None:
         self.calls.append(("holds_reaped", count))
+
+    def budget_crossed(self, crossing: Crossing) -> None:
+        self.calls.append(("budget_crossed", crossing))
 
     def spool_size(self, waiting: int) -> None:
         self.calls.append(("spool_size", waiting))
@@ -52,11 +57,13 @@ class Broken(Recorder):
 
 
 ERROR = ValueError()
+CROSSING = Crossing("acme.budget_usd|tenant=acme", 80, 82, 100, Window(0, 9))
 CALLS: list[tuple[object, ...]] = [
     ("exchange", ADMITTED),
     ("ledger_call", "reserve", 0.25, True, "TimeoutError"),
     ("ledger_evicts", "allkeys-lru"),
     ("holds_reaped", 3),
+    ("budget_crossed", CROSSING),
     ("spool_size", 4),
     ("policy_loaded", "0123456789ab"),
     ("policy_refused", ("tenants: missing",)),
@@ -71,6 +78,7 @@ def call_all(fanout: Fanout) -> None:
     fanout.ledger_call("reserve", 0.25, failed=True, reason="TimeoutError")
     fanout.ledger_evicts("allkeys-lru")
     fanout.holds_reaped(3)
+    fanout.budget_crossed(CROSSING)
     fanout.spool_size(4)
     fanout.policy_loaded("0123456789ab")
     fanout.policy_refused(("tenants: missing",))

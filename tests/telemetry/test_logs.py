@@ -6,6 +6,7 @@ import pytest
 
 from tests.telemetry.exchanges import ADMITTED, REFUSED, SETTLEMENT, SUBJECT
 from tests.telemetry.log_sink import Sink
+from tokenweir.core.budget import Crossing
 from tokenweir.core.hold import Outcome, Subject
 from tokenweir.core.policy import Axis
 from tokenweir.core.rejection import (
@@ -21,6 +22,7 @@ from tokenweir.core.rejection import (
     Unsatisfiable,
 )
 from tokenweir.core.usage import Source, TokenUsage
+from tokenweir.core.window import Window
 from tokenweir.telemetry.hooks import ExchangeDetails
 from tokenweir.telemetry.logs import JsonLog, Level, UserIds
 from tokenweir.telemetry.throttle import MOST_LINES, WINDOW_S
@@ -67,6 +69,7 @@ def test_admitted_golden(sink: Sink) -> None:
             "total_output_tokens": 35,
             "total_tokens": 155,
         },
+        "cost_nanousd": 33_000,
         "duration_ms": 1500,
         "answered_model": "gpt-4o-mini-2024-07-18",
         "first_token_ms": 240,
@@ -344,6 +347,16 @@ def test_reaped_holds(sink: Sink) -> None:
         "warning",
         4,
     )
+
+
+def test_budgets(sink: Sink) -> None:
+    """What is spent of a budget is told with its window's end."""
+    sink.log.budget_crossed(Crossing("acme.day|tenant=acme", 80, 82, 100, Window(0, 9)))
+    line = sink.line()
+
+    assert (line["event"], line["level"]) == ("budget_crossed", "warning")
+    assert (line["limit"], line["percent"]) == ("acme.day|tenant=acme", 80)
+    assert (line["spent"], line["capacity"], line["window_ends_ms"]) == (82, 100, 9)
 
 
 def test_policies(sink: Sink) -> None:

@@ -12,9 +12,11 @@ from tests.telemetry.exchanges import (
     TPM_FAILURE,
     policy_of,
 )
+from tokenweir.core.budget import Crossing
 from tokenweir.core.policy import Axis
 from tokenweir.core.rejection import InternalFault, UnknownKey, Unsatisfiable
 from tokenweir.core.usage import TokenUsage
+from tokenweir.core.window import Window
 from tokenweir.telemetry.metrics import Metrics
 
 RPM, TPM = "acme.requests_per_minute", "acme.tokens_per_minute"
@@ -80,6 +82,29 @@ def test_times(metrics: Metrics) -> None:
         value(metrics, "request_duration_seconds_sum", **labels, outcome="completed")
         == 1.5
     )
+
+
+def test_cost(metrics: Metrics) -> None:
+    """Money is counted in US dollars; what has no price is counted apart."""
+    assert SETTLEMENT.cost_nanousd == 33_000
+    metrics(ADMITTED)
+    unpriced = replace(SETTLEMENT, flags=("unpriced",))
+    metrics(replace(ADMITTED, settlement=unpriced))
+
+    labels = {"tenant": "acme", "model": "gpt-4o-mini"}
+    assert value(metrics, "cost_usd_total", **labels) == pytest.approx(0.000066)
+    labels = {"provider": "openai", "model": "gpt-4o-mini"}
+    assert value(metrics, "unpriced_total", **labels) == 1
+
+
+def test_budget_crossed(metrics: Metrics) -> None:
+    """By quota and threshold; one that the policy does not have is other."""
+    for limit in ("acme.tokens_per_minute|x|tenant=acme", "forged|y"):
+        metrics.budget_crossed(Crossing(limit, 80, 9, 10, Window(0, 9)))
+
+    for quota in ("acme.tokens_per_minute", "other"):
+        labels = {"quota": quota, "percent": "80"}
+        assert value(metrics, "budget_crossed_total", **labels) == 1
 
 
 def test_implausible_reports(metrics: Metrics) -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from tests.telemetry.exchanges import ADMITTED, REFUSED, SETTLEMENT
 from tests.telemetry.log_sink import Sink
+from tokenweir.core.budget import Crossing
 from tokenweir.core.policy import Axis
 from tokenweir.core.rejection import QuotaFailure
+from tokenweir.core.window import Window
 
 OBSERVABILITY = Path(__file__).parents[2] / "docs" / "observability.md"
 
@@ -24,7 +26,9 @@ def test_every_field_is_documented() -> None:
     sink = Sink()
     shadow = QuotaFailure("acme.trial", Axis.TOKENS, "-", 1, 1, 0, 1, 1, shadow=True)
     flagged = replace(SETTLEMENT, flags=("ledger_open",))
-    sink.log(replace(ADMITTED, settlement=flagged, shadowed=(shadow,)))
+    subject = replace(ADMITTED.subject, downgraded_from="gpt-4o")
+    admitted = replace(ADMITTED, settlement=flagged, shadowed=(shadow,))
+    sink.log(replace(admitted, subject=subject))
     sink.log(REFUSED)
     fields = {name for line in sink.lines() for name in line}
 
@@ -38,6 +42,7 @@ def test_every_event_is_documented() -> None:
     sink = Sink()
     sink.log.ledger_call("reserve", 0.25, failed=True)
     sink.log.holds_reaped(1)
+    sink.log.budget_crossed(Crossing("q|tenant=acme", 80, 9, 10, Window(0, 9)))
     sink.log.spool_size(1)
     sink.log.spool_size(0)
     sink.log.policy_loaded("0123456789ab")

@@ -6,9 +6,12 @@ import argparse
 import os
 import pathlib
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from tokenweir.cli import EXIT_FINE, EXIT_PROBLEMS, Subparsers
+from tokenweir.cli.budget_text import after_text, window_text
+from tokenweir.cli.price_text import price_text
 from tokenweir.cli.problems import tell
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import ApiKey, Axis, Model, Policy, Provider, Quota, Tenant
@@ -18,6 +21,8 @@ Check a policy file and print every problem, one a line, each beginning with its
 path in the file. If there is none, print what the policy says, and what in it is
 probably not meant. Nothing is changed, and no secret is printed.
 """
+
+NS_PER_MS = 1_000_000
 
 _UNITS = {
     Axis.REQUESTS: "requests per minute",
@@ -70,8 +75,13 @@ def _summary(policy: Policy, *, credentials: bool) -> Iterator[str]:
     for provider in policy.providers.values():
         yield f"  {_provider(provider, credentials=credentials)}"
     yield "\nmodels"
+    now_ms = time.time_ns() // NS_PER_MS
     for model in (*policy.models.values(), *policy.model_families):
         yield f"  {_model(model)}"
+        # Overlays are not read if nothing outside of the file is.
+        price = price_text(model, policy.pricing, now_ms) if credentials else None
+        if price is not None:
+            yield f"    {price}"
     yield "\ntenants"
     for tenant in policy.tenants.values():
         keys = [key for key in policy.keys.values() if key.tenant == tenant.name]
@@ -109,7 +119,9 @@ def _key(key: ApiKey) -> str:
 
 
 def _quota(quota: Quota) -> str:
-    if quota.axis is Axis.CONCURRENCY:
+    if quota.budget is not None:
+        text = window_text(quota.axis, quota.capacity, quota.budget.calendar)
+    elif quota.axis is Axis.CONCURRENCY:
         text = f"{quota.capacity:,} at a time"
     else:
         text = f"{quota.rate:,} {_UNITS[quota.axis]}"
@@ -120,6 +132,8 @@ def _quota(quota: Quota) -> str:
         text += f", models {_listed(quota.models)}"
     if quota.routes:
         text += f", routes {_listed(quota.routes)}"
+    if quota.budget is not None:
+        text += f", {after_text(quota.axis, quota.budget)}"
     return f"{text}, in shadow mode" if quota.shadow else text
 
 

@@ -10,33 +10,35 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal
 
-from tokenweir.cli import EXIT_FINE, EXIT_PROBLEMS, Subparsers
+from tokenweir.cli import EXIT_FINE, EXIT_PROBLEMS, EXIT_USAGE, Subparsers
+from tokenweir.cli.money import dollars
+from tokenweir.cli.problems import tell
 from tokenweir.cli.table import shown, table
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.price import (
     INPUT_CLASSES,
     LIKE,
     OUTPUT_CLASSES,
+    PICOUSD_PER_USD,
+    TOKENS_PER_MILLION,
     ModelPrice,
     Rate,
     Rates,
     TokenClass,
     Unpriced,
+    WhyUnpriced,
 )
-
-# $1 per million tokens, in pico-USD per token.
-_PICOUSD_PER_USD_PER_MILLION = 10**6
-_PICOUSD_PER_USD = 10**12
 
 _HELP = "what a model costs, by class of tokens, and who says so"
 _DESCRIPTION = """\
 Print the prices of a model in USD for a million tokens: each class of tokens, each
 tier of service, and prices that depend on the length of the input. They come from
 overlays (price files in litellm's form), else from the installed genai-prices;
-nothing is fetched. docs/prices.md says how they are found and what they are for.
+nothing is fetched. With --policy it is the price that this policy's exchanges pay: of
+its `prices`, its provider and the model's name there. docs/prices.md has more.
 """
+_PAGE = "docs/prices.md"
 _HEADS = {
     TokenClass.INPUT: "input",
     TokenClass.CACHED_INPUT: "cached",
@@ -67,13 +69,20 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="NAME",
         help="who runs it (default: who is named before it, else its maker)",
     )
-    parser.add_argument(
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
         "--overlay",
         type=pathlib.Path,
         action="append",
         default=[],
         metavar="FILE",
         help="a price file that comes before genai-prices; the last one comes first",
+    )
+    source.add_argument(
+        "--policy",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="the policy whose prices are meant; MODEL is as apps call it",
     )
     parser.add_argument(
         "--at",
@@ -87,22 +96,16 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the prices."""
-    from tokenweir.config.prices.book import PriceBook  # noqa: PLC0415 -- slow
-    from tokenweir.config.prices.overlay import load_overlay  # noqa: PLC0415 -- slow
-
-    overlays = []
-    for path in arguments.overlay:
-        try:
-            overlays.append(load_overlay(path))
-        except PolicyError as error:
-            # To stdout go prices or nothing.
-            print("\n".join(error.problems), file=sys.stderr)
-            print(f"{path} can't be used: see docs/prices.md.", file=sys.stderr)
-            return EXIT_PROBLEMS
     now_ms = int(time.time() * 1000) if arguments.at is None else arguments.at
-    price = PriceBook(overlays).price(arguments.model, arguments.provider)
-    if isinstance(price, Unpriced):
-        print(_missing(price), file=sys.stderr)
+    if arguments.policy is not None and arguments.provider is not None:
+        print("prices: --provider is told by --policy: leave it out", file=sys.stderr)
+        return EXIT_USAGE
+    price = (
+        _price_anywhere(arguments.model, arguments.provider, arguments.overlay)
+        if arguments.policy is None
+        else _price_of_policy(arguments.model, arguments.policy)
+    )
+    if price is None:
         return EXIT_PROBLEMS
     if arguments.json:
         print(json.dumps(_document(price, now_ms), indent=2))
@@ -111,13 +114,58 @@ def run(arguments: argparse.Namespace) -> int:
     return EXIT_FINE
 
 
+# === where prices are looked up ===================================================
+
+
+def _price_anywhere(
+    model: str, provider: str | None, overlays: Sequence[pathlib.Path]
+) -> ModelPrice | None:
+    """Return the price; None, and say why, if there is none."""
+    from tokenweir.config.prices.book import PriceBook  # noqa: PLC0415 -- slow
+    from tokenweir.config.prices.overlay import load_overlay  # noqa: PLC0415 -- slow
+
+    read = []
+    for path in overlays:
+        try:
+            read.append(load_overlay(path))
+        except PolicyError as error:
+            tell(path, error, sys.stdout, sys.stderr, page=_PAGE)
+    if len(read) < len(overlays):
+        return None
+    price = PriceBook(read).price(model, provider)
+    if isinstance(price, Unpriced):
+        print(_missing(price), file=sys.stderr)
+        return None
+    return price
+
+
+def _price_of_policy(model: str, file: pathlib.Path) -> ModelPrice | None:
+    """Return the price, the ceiling too; None, and say why, if there is none."""
+    from tokenweir.config.load import load_policy  # noqa: PLC0415 -- slow
+
+    try:
+        policy = load_policy(file, os.environ)
+    except PolicyError as error:
+        tell(file, error, sys.stdout, sys.stderr)
+        return None
+    entry = policy.model(model)
+    if entry is None:
+        print(f"prices: {shown(model)} is no model of {file}", file=sys.stderr)
+        return None
+    name = entry.upstream_model or model
+    price = policy.pricing.price(entry.provider, name)
+    if price is None:
+        print(_missing(Unpriced(WhyUnpriced.MODEL, name)), file=sys.stderr)
+    return price
+
+
 def _missing(unpriced: Unpriced) -> str:
     resembles = (
         f" It is not {unpriced.what}, which only begins alike." if unpriced.what else ""
     )
     return (
-        f"prices: {shown(unpriced.model)} has no price.{resembles} Is --provider right? "
-        "Else an overlay can give it one, or a base_model: see docs/prices.md."
+        f"prices: {shown(unpriced.model)} has no price.{resembles} Is the provider "
+        f"right? Else an overlay can give it one, or a base_model: see {_PAGE}."
     )
 
 
@@ -159,7 +207,7 @@ def _others(rates: Rates, priced: set[TokenClass]) -> Iterator[str]:
     if without:
         yield f"without a price: {', '.join(sorted(without))}"
     if rates.request_picousd:
-        yield f"and for each request: {_usd(rates.request_picousd, _PICOUSD_PER_USD)}"
+        yield f"and for each request: {dollars(rates.request_picousd, PICOUSD_PER_USD)}"
 
 
 def _followed(name: TokenClass, priced: set[TokenClass]) -> TokenClass | None:
@@ -182,7 +230,7 @@ def _document(price: ModelPrice, now_ms: int) -> dict[str, object]:
         "unit": "USD for a million tokens",
         "tiers": {
             tier: {
-                "request_usd": _usd(rates.request_picousd, _PICOUSD_PER_USD),
+                "request_usd": dollars(rates.request_picousd, PICOUSD_PER_USD),
                 "classes": {
                     name.value: _class(rate, own=name in rates.by_class)
                     for name in (*INPUT_CLASSES, *OUTPUT_CLASSES)
@@ -223,13 +271,7 @@ def _length(above: int) -> str:
 
 
 def _per_million(picousd: int) -> str:
-    return _usd(picousd, _PICOUSD_PER_USD_PER_MILLION)
-
-
-def _usd(picousd: int, per_usd: int) -> str:
-    """Return an amount exactly, with two decimals at least: money is no float."""
-    whole, _, rest = f"{Decimal(picousd) / per_usd:f}".partition(".")
-    return f"{whole}.{rest.rstrip('0').ljust(2, '0')}"
+    return dollars(picousd, PICOUSD_PER_USD // TOKENS_PER_MILLION)
 
 
 def _moment(now_ms: int) -> str:

@@ -11,15 +11,23 @@ from tokenweir.core.errors import PolicyError
 _WHOLE = "policy: "
 
 
-def tell(file: Path, error: PolicyError, out: TextIO, err: TextIO) -> None:
+def tell(
+    file: Path,
+    error: PolicyError,
+    out: TextIO,
+    err: TextIO,
+    *,
+    page: str = "docs/policy.md",
+) -> None:
     """
     Print each of the *error*'s problems with *file*, then how many there are.
 
     Args:
-        file: The policy.
+        file: The policy, or a file of prices.
         error: What is wrong with it.
         out: For the problems, a line each.
         err: For the rest.
+        page: Where its fields are explained.
     """
     for problem in error.problems:
         whole = problem.startswith(_WHOLE)
@@ -30,4 +38,4 @@ def tell(file: Path, error: PolicyError, out: TextIO, err: TextIO) -> None:
         return
     count = len(error.problems)
     problems = "1 problem" if count == 1 else f"{count} problems"
-    print(f"{file}: {problems}. docs/policy.md has every field.", file=err)
+    print(f"{file}: {problems}. {page} has every field.", file=err)

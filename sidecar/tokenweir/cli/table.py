@@ -8,6 +8,13 @@ MAX_NAME = 48
 GAP = "  "
 BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
 
+
+class Amount(str):
+    """A figure that is text already, such as money."""
+
+    __slots__ = ()
+
+
 Cell = str | int
 
 
@@ -20,13 +27,15 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Cell]], *, bold: bool) ->
 
     Args:
         head: Names of the columns.
-        rows: Each as long as *head*; a column is of names or of numbers.
+        rows: Each as long as *head*; a column is of names, of numbers or of amounts.
         bold: Set the head off, by an escape sequence.
     """
     texts = [[shown(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(head, *texts, strict=True)]
     numeric = (
-        [isinstance(cell, int) for cell in rows[0]] if rows else [False] * len(head)
+        [isinstance(cell, int | Amount) for cell in rows[0]]
+        if rows
+        else [False] * len(head)
     )
 
     def line(cells: Sequence[str]) -> str:

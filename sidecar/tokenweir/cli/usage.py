@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import csv
+import io
 import json
 import os
 import socket
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -18,23 +21,40 @@ from pathlib import Path
 from tokenweir.cli import EXIT_FINE, EXIT_PROBLEMS, EXIT_USAGE, Subparsers
 from tokenweir.cli.ledger_option import HELP as LEDGER_HELP
 from tokenweir.cli.ledger_option import LedgerOptionError, ledger_url
+from tokenweir.cli.money import digits_of, dollars
 from tokenweir.cli.numbers import number
-from tokenweir.cli.table import Cell, table
+from tokenweir.cli.table import Amount, Cell, table
+from tokenweir.core.budget import NANOUSD_PER_USD
 from tokenweir.core.usage import TokenUsage
 
 LEDGER_VARIABLE = "TOKENWEIR_LEDGER_URL"
 GROUPS = ("tenant", "key", "model")
-COLUMNS = ("exchanges", "input", "cached", "output", "total", "lost")
+COLUMNS = ("exchanges", "input", "cached", "output", "total", "lost", "cost USD")
+CSV_COLUMNS = (
+    "exchanges",
+    "requests",
+    "total_input_tokens",
+    "cached_input_tokens",
+    "total_output_tokens",
+    "total_tokens",
+    "outcome_lost",
+    "cost_usd",
+)
+# What a spreadsheet takes for the beginning of a formula.
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 HOURS_A_DAY = 24
 MAX_HOURS = 10_000  # the ledger keeps them for 13 months
 
-_HELP = "what was used today, by tenant, key and model"
+_HELP = "what was used today and what it cost, by tenant, key and model"
 _DESCRIPTION = """\
 Print what was used today (UTC), by tenant, key and model, from the ledger's hourly
 sums. Input includes the cached part. Lost are exchanges that nobody settled, because
 their processor died: they are charged as far as it was known. An exchange belongs to
-the hour in which it began; one that still runs is not in the sums.
+the hour in which it began; one that still runs is not in the sums. Costs are exact, at
+the prices that held then; what had no price costs what was reserved for it, or 0.
 """
+_FREE = """\
+Tokens that cost 0.00 are free or have no price: `tokenweir prices MODEL` tells which."""
 
 Sums = Mapping[tuple[str, ...], Mapping[str, int]]
 
@@ -83,7 +103,11 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="N",
         help="the last N hours, this one included",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON, every figure")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON, every figure")
+    form.add_argument(
+        "--csv", action="store_true", help="print CSV, for spreadsheets: no total"
+    )
     parser.set_defaults(run=run)
 
 
@@ -104,6 +128,8 @@ def run(arguments: argparse.Namespace) -> int:
         return EXIT_PROBLEMS
     if arguments.json:
         print(json.dumps(_document(span, arguments.by, sums), indent=2))
+    elif arguments.csv:
+        print(_csv(arguments.by, sums), end="")
     elif sums:
         print(_report(arguments.by, sums, bold=_is_terminal()))
     else:
@@ -128,17 +154,23 @@ async def _read(url: str, span: Span, by: Sequence[str]) -> Sums:
 
 
 def _report(by: Sequence[str], sums: Sums, *, bold: bool) -> str:
-    rows: list[list[Cell]] = [
-        [*group, *_cells(figures)] for group, figures in _sorted(sums)
+    ordered = _sorted(sums)
+    groups = [group for group, _ in ordered]
+    figures = [figures for _, figures in ordered]
+    if len(ordered) > 1:
+        groups.append(("total", *[""] * (len(by) - 1)))
+        figures.append(_total(sums))
+    digits = max(digits_of(_cost(each), NANOUSD_PER_USD) for each in figures)
+    rows = [
+        [*group, *_cells(each, digits)]
+        for group, each in zip(groups, figures, strict=True)
     ]
-    if len(rows) > 1:
-        figures = zip(*(row[len(by) :] for row in rows), strict=True)
-        totals = [sum(map(int, column)) for column in figures]
-        rows.append(["total", *[""] * (len(by) - 1), *totals])
-    return table([*by, *COLUMNS], rows, bold=bold)
+    text = table([*by, *COLUMNS], rows, bold=bold)
+    costless = any(_usage(each).total_tokens and not _cost(each) for each in figures)
+    return f"{text}\n\n{_FREE}" if costless else text
 
 
-def _cells(figures: Mapping[str, int]) -> list[int]:
+def _cells(figures: Mapping[str, int], digits: int) -> list[Cell]:
     used = _usage(figures)
     return [
         figures.get("exchanges", 0),
@@ -147,6 +179,7 @@ def _cells(figures: Mapping[str, int]) -> list[int]:
         used.total_output_tokens,
         used.total_tokens,
         figures.get("outcome_lost", 0),
+        Amount(dollars(_cost(figures), NANOUSD_PER_USD, digits)),
     ]
 
 
@@ -159,16 +192,43 @@ def _document(span: Span, by: Sequence[str], sums: Sums) -> Mapping[str, object]
             {**dict(zip(by, group, strict=True)), **_figures(figures)}
             for group, figures in _sorted(sums)
         ],
+        "total": _figures(_total(sums)),
     }
 
 
-def _figures(figures: Mapping[str, int]) -> Mapping[str, int]:
+def _csv(by: Sequence[str], sums: Sums) -> str:
+    """Return the rows with a head, as RFC 4180 has it, also if there are none."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow([*by, *CSV_COLUMNS])
+    for group, figures in _sorted(sums):
+        told = _figures(figures)
+        names = map(_no_formula, group)
+        writer.writerow([*names, *(told[column] for column in CSV_COLUMNS)])
+    return text.getvalue()
+
+
+def _no_formula(name: str) -> str:
+    """Return *name* so that no spreadsheet runs it: clients chose some of them."""
+    return f"'{name}" if name.startswith(_FORMULAS) else name
+
+
+def _total(sums: Sums) -> Mapping[str, int]:
+    total: Counter[str] = Counter()
+    for figures in sums.values():
+        total.update(figures)
+    return total
+
+
+def _figures(figures: Mapping[str, int]) -> Mapping[str, int | str]:
     """Return all figures, those that are 0 too, and the sums over the classes."""
     used = _usage(figures)
     known = {"exchanges": 0, "requests": 0, **asdict(used), "outcome_lost": 0}
     return {
         **known,
         **figures,
+        "cost_nanousd": _cost(figures),
+        "cost_usd": dollars(_cost(figures), NANOUSD_PER_USD),
         "total_input_tokens": used.total_input_tokens,
         "total_output_tokens": used.total_output_tokens,
         "total_tokens": used.total_tokens,
@@ -177,6 +237,10 @@ def _figures(figures: Mapping[str, int]) -> Mapping[str, int]:
 
 def _usage(figures: Mapping[str, int]) -> TokenUsage:
     return TokenUsage(**{name: figures.get(name, 0) for name in asdict(TokenUsage())})
+
+
+def _cost(figures: Mapping[str, int]) -> int:
+    return figures.get("cost_nanousd", 0)
 
 
 def _sorted(sums: Sums) -> list[tuple[tuple[str, ...], Mapping[str, int]]]:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from tokenweir.core.policy import BUDGETS, Axis
+from tokenweir.extproc.budget_wording import amount
 from tokenweir.stack.terminal import Style
 
 NOBODY = "-"
@@ -43,6 +45,8 @@ def readable(line: str) -> tuple[str, Style] | None:
         return None
     if fields["event"] == "exchange":
         return _exchange(fields)
+    if fields["event"] == "budget_crossed":
+        return _crossing(fields)
     return _event(fields)
 
 
@@ -58,7 +62,8 @@ def _exchange(fields: Mapping[str, Any]) -> tuple[str, Style]:
 def _outcome(fields: Mapping[str, Any]) -> tuple[str, Style]:
     match fields.get("decision"):
         case "refused":
-            return f"REFUSED {_refusal(fields)}", Style.REFUSED
+            parts = [f"REFUSED {_refusal(fields)}", *_downgrade(fields)]
+            return ", ".join(parts), Style.REFUSED
         case "abandoned":
             # Envoy's own refusals, as of a body in too large chunks, look like this.
             return "not forwarded: the app left, or Envoy refused it", Style.WARNING
@@ -74,10 +79,17 @@ def _refusal(fields: Mapping[str, Any]) -> str:
     parts = [f"by {fields['quota']}"]
     # Of requests, or of those in flight, one is needed anyway.
     if (requested := fields.get("requested", 1)) > 1:
-        parts.append(f"needs {requested:,}")
+        parts.append(f"needs {_amount(_word(fields, 'limit'), requested)}")
+    return ", ".join([*parts, _wait(fields)])
+
+
+def _wait(fields: Mapping[str, Any]) -> str:
     wait_ms = fields.get("wait_ms")
-    fits = "never fits" if wait_ms is None else f"fits in {_seconds(wait_ms)}"
-    return ", ".join([*parts, fits])
+    if wait_ms is None:
+        return "never fits"
+    if _word(fields, "limit") in BUDGETS:
+        return f"begins anew in {_long(wait_ms)}"
+    return f"fits in {_seconds(wait_ms)}"
 
 
 def _answer(fields: Mapping[str, Any]) -> list[str]:
@@ -86,18 +98,20 @@ def _answer(fields: Mapping[str, Any]) -> list[str]:
         f"{tokens.get('total_input_tokens', 0):,} in",
         f"{tokens.get('total_output_tokens', 0):,} out ({_word(fields, 'source')})",
     ]
+    # Else there are none to use.
+    told = used if any(tokens.values()) or fields.get("model") else []
+    if cost := fields.get("cost_nanousd"):
+        told = [*told, amount(Axis.BUDGET_USD, cost)]
     return [
         f"{fields.get('status') or NOBODY}",
-        *(
-            used if any(tokens.values()) or fields.get("model") else ()
-        ),  # else there are none to use
+        *told,
         _seconds(fields.get("duration_ms", 0)),
     ]
 
 
 def _remarks(fields: Mapping[str, Any]) -> list[str]:
     """Return what is out of the ordinary, and the first token's time."""
-    remarks = []
+    remarks = _downgrade(fields)
     if (first_ms := fields.get("first_token_ms")) is not None:
         remarks.append(f"first token after {_seconds(first_ms)}")
     if fields.get("outcome") not in {None, "completed"}:
@@ -107,6 +121,11 @@ def _remarks(fields: Mapping[str, Any]) -> list[str]:
     remarks.extend(str(flag) for flag in fields.get("flags", ()))
     remarks.extend(f"shadow: {quota}" for quota in fields.get("shadowed", ()))
     return remarks
+
+
+def _downgrade(fields: Mapping[str, Any]) -> list[str]:
+    asked = fields.get("downgraded_from")
+    return [f"downgraded from {asked}"] if asked else []
 
 
 def _answer_style(fields: Mapping[str, Any]) -> Style:
@@ -123,6 +142,24 @@ def _event(fields: Mapping[str, Any]) -> tuple[str, Style]:
     meaning = f"({MEANINGS[event]})" if event in MEANINGS else ""
     words = [_clock(fields), event, *parts, meaning]
     return " ".join(word for word in words if word), style
+
+
+def _crossing(fields: Mapping[str, Any]) -> tuple[str, Style]:
+    """Return how much of a budget is spent, and whose it is."""
+    quota, _, rest = _word(fields, "limit").partition("|")
+    axis, _, whose = rest.partition("|")
+    spent, capacity = (
+        _amount(axis, fields.get(name, 0)) for name in ("spent", "capacity")
+    )
+    text = (
+        f"{_clock(fields)} {fields.get('percent', 0)}% of {quota} ({whose or NOBODY}) "
+        f"are spent: {spent} of {capacity}"
+    )
+    return text, Style.WARNING
+
+
+def _amount(axis: str, figure: int) -> str:
+    return amount(Axis(axis), figure) if axis in BUDGETS else f"{figure:,}"
 
 
 def _value(value: object) -> str:
@@ -148,3 +185,12 @@ def _seconds(duration_ms: float) -> str:
         if duration_ms < 10_000
         else f"{duration_ms / 1000:.0f} s"
     )
+
+
+def _long(duration_ms: float) -> str:
+    """Return a time of minutes, hours or days, rounded up."""
+    minutes = -(-int(duration_ms) // 60_000)
+    if minutes < 120:
+        return f"{minutes} min"
+    hours = -(-minutes // 60)
+    return f"{hours} h" if hours < 48 else f"{-(-hours // 24)} days"

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from tokenweir.core.budget import Crossing
 from tokenweir.telemetry.hooks import Events, ExchangeDetails, OnExchangeEnd
 
 
@@ -46,6 +47,10 @@ class Fanout:
     def holds_reaped(self, count: int) -> None:
         """See `Events`."""
         self._each(lambda sink: sink.holds_reaped(count))
+
+    def budget_crossed(self, crossing: Crossing) -> None:
+        """See `Events`."""
+        self._each(lambda sink: sink.budget_crossed(crossing))
 
     def spool_size(self, waiting: int) -> None:
         """See `Events`."""

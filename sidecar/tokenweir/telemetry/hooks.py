@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from tokenweir.core.budget import Crossing
 from tokenweir.core.hold import Settlement, Subject
 from tokenweir.core.rejection import QuotaFailure, Rejection
 
@@ -65,6 +66,9 @@ class LedgerEvents(Protocol):
 
     def holds_reaped(self, count: int) -> None:
         """Expired holds were charged by the reaper: nobody had settled them."""
+
+    def budget_crossed(self, crossing: Crossing) -> None:
+        """What was spent of a budget has passed a threshold, once in a window."""
 
     def spool_size(self, waiting: int) -> None:
         """So many settles wait for the ledger to come back."""

@@ -55,6 +55,7 @@ class Instruments:
         self._declare_latencies()
         self._declare_ledger()
         self._declare_policy()
+        self._declare_budgets()
         self._declare_faults()
 
     def _declare_exchanges(self) -> None:
@@ -143,6 +144,19 @@ class Instruments:
         )
         self.quota_matched = self._counter(
             "quota_matched", "Exchanges that a quota applied to.", "quota"
+        )
+
+    def _declare_budgets(self) -> None:
+        self.cost_usd = self._counter(
+            "cost_usd", "Settled cost in US dollars.", "tenant", "model"
+        )
+        self.unpriced = self._counter(
+            "unpriced", "Exchanges that nobody knows the cost of.", "provider", "model"
+        )
+        self.budget_crossed = self._counter(
+            "budget_crossed",
+            "Windows in which a budget's spending passed so many percent.",
+            *("quota", "percent"),
         )
 
     def _declare_faults(self) -> None:

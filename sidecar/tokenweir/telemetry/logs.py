@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TextIO
 
+from tokenweir.core.budget import Crossing
 from tokenweir.core.hold import Settlement, Subject
 from tokenweir.core.partition import user_code
 from tokenweir.core.plausible import IMPLAUSIBLE_REPORT
@@ -141,6 +142,7 @@ class JsonLog:
             "model": subject.model,
             "provider": subject.provider,
             "policy": subject.policy,
+            "downgraded_from": subject.downgraded_from,
         }
         return {name: _bounded(value) for name, value in fields.items() if value}
 
@@ -186,6 +188,18 @@ class JsonLog:
         """Tell of holds that nobody had settled."""
         if count:
             self.event("holds_reaped", Level.WARNING, count=count)
+
+    def budget_crossed(self, crossing: Crossing) -> None:
+        """Tell how much of a budget is spent."""
+        self.event(
+            "budget_crossed",
+            Level.WARNING,
+            limit=_bounded(crossing.limit),
+            percent=crossing.percent,
+            spent=crossing.spent,
+            capacity=crossing.capacity,
+            window_ends_ms=crossing.window.end_ms,
+        )
 
     def spool_size(self, waiting: int) -> None:
         """Tell when settles begin to wait for the ledger, and when none does."""
@@ -278,6 +292,7 @@ def _settlement(settlement: Settlement) -> Mapping[str, object]:
         "source": settlement.source,
         "attempts": settlement.requests,
         "tokens": _tokens(settlement.usage),
+        "cost_nanousd": settlement.cost_nanousd,
         "duration_ms": settlement.duration_ms,
     }
     if settlement.model is not None:

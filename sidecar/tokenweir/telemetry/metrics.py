@@ -7,9 +7,11 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry
 
+from tokenweir.core.budget import NANOUSD_PER_USD, Crossing
 from tokenweir.core.hold import Settlement, Subject
 from tokenweir.core.plausible import IMPLAUSIBLE_REPORT
 from tokenweir.core.policy import Policy
+from tokenweir.core.pricing import UNPRICED
 from tokenweir.core.reason import Reason, reason_of
 from tokenweir.core.rejection import QuotaExhausted, Rejection, Unsatisfiable
 from tokenweir.telemetry.decision import decision_of
@@ -107,7 +109,11 @@ class Metrics:
         self._instruments.attempts.labels(provider).inc(settlement.requests)
         if IMPLAUSIBLE_REPORT in settlement.flags:
             self._instruments.implausible_reports.labels(provider, model).inc()
+        if UNPRICED in settlement.flags:
+            self._instruments.unpriced.labels(provider, model).inc()
         tenant = self._labels.tenant(subject.tenant)
+        cost_usd = settlement.cost_nanousd / NANOUSD_PER_USD
+        self._instruments.cost_usd.labels(tenant, model).inc(cost_usd)
         for name, tokens in settlement.usage.by_class().items():
             self._instruments.tokens.labels(
                 name.removesuffix("_tokens"), settlement.source, tenant, model
@@ -136,6 +142,11 @@ class Metrics:
     def holds_reaped(self, count: int) -> None:
         """Count holds that nobody had settled."""
         self._instruments.holds_lost.inc(count)
+
+    def budget_crossed(self, crossing: Crossing) -> None:
+        """Count a threshold of a budget that was passed."""
+        quota = self._labels.quota(crossing.limit.partition("|")[0])
+        self._instruments.budget_crossed.labels(quota, crossing.percent).inc()
 
     def spool_size(self, waiting: int) -> None:
         """Tell how many settles wait."""
