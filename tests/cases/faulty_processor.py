@@ -23,7 +23,7 @@ from typing import Any
 from tests.cases import short_holds
 from tokenweir import app
 from tokenweir.cli.main import main
-from tokenweir.core import accounting, admission, request_side
+from tokenweir.core import accounting, admission, outgoing, request_side
 from tokenweir.core.dialects.anthropic_messages import AnthropicMessages
 from tokenweir.core.dialects.openai_chat import OpenAIChat
 from tokenweir.core.exchange import Exchange
@@ -61,7 +61,7 @@ REQUEST_PLACES: dict[str, tuple[Any, str]] = {
     "count_prompt": (TokenCounter, "count_prompt"),
     "ceiling": (admission, "output_ceiling"),
     "ledger.reserve": (SpooledLedger, "reserve"),
-    "outgoing": (admission, "outgoing_headers"),
+    "outgoing": (outgoing, "outgoing_headers"),
     "request.encode": (session, "encode"),
 }
 # What an answer passes, from the ticket to its end.
