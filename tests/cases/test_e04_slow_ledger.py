@@ -145,7 +145,9 @@ async def test_e04_envoy_waits_no_longer(
     served = [answer for answer in answers if answer.status == 200]
     for answer in answers:
         if answer.status != 200:
-            assert (answer.status, answer.refusal) == (503, "governor_unavailable")
+            # Where connections are still being made, the processor itself gives up.
+            assert answer.status == 503
+            assert answer.refusal in ("governor_unavailable", "ledger_unavailable")
             assert answer.header("retry-after") == "1"
             assert answer.header("content-type") == "application/json"
             assert ("type" in answer.json()) == (api.name == "anthropic")
