@@ -11,12 +11,12 @@ import openai
 import pytest
 import pytest_asyncio
 
-from tests.cases.apis import OPENAI, Told
-from tests.cases.connection import Answer
+from tests.cases.apis import OPENAI, Told, story
+from tests.cases.connection import Answer, Connection, request
 from tests.cases.priced import overlay
 from tests.cases.scene import Scene, key_of, tenants
 from tests.pod import until
-from tests.scripted_upstream import Hold, reply
+from tests.scripted_upstream import End, Hold, Step, event_stream, reply
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
@@ -249,3 +249,84 @@ async def test_b13_settles_that_are_repeated_count_once(scene: Scene) -> None:
     records = await scene.pod.ledger.records("block")
     assert sum(int(record["cost_nanousd"]) for record in records) == exact
     assert json.loads(answers[0].body)["usage"]["completion_tokens"] == 7
+
+
+# === faults =======================================================================
+
+
+def endless() -> list[Step]:
+    """Return the beginning of a stream that does not go on."""
+    return [*event_stream(story(OPENAI)[:4])[:-1], End.STALL]
+
+
+async def test_a_cut_stream_costs_what_passed(scene: Scene) -> None:
+    """The input and the text that was generated, by their prices; nothing stays held."""
+    await scene.clear()
+    scene.upstream.play(*endless())
+    data = request(OPENAI.request(max_tokens=OUTPUT), key=key_of("block"))
+    async with Connection.open(scene.pod.port) as app:
+        await app.send(data)
+        await app.head()
+        got = b""
+        while story(OPENAI)[3] not in got:  # Envoy may join what came together
+            got += await app.chunk()
+    await scene.pod.settled()
+    await until(lambda: scene.charges("block"))
+    [record] = await scene.pod.ledger.records("block")
+
+    assert (record["outcome"], record["source"]) == ("cut", "counted")
+    tokens = int(record["input_tokens"]), int(record["output_tokens"])
+    assert min(tokens) > 0
+    exact = tokens[0] * 4_000 + tokens[1] * LARGE_NANOUSD
+    assert record["cost_nanousd"] == str(exact)
+    assert await spending(scene, "block") == (exact, 0)
+
+
+async def test_a_silent_ledger_spends_nothing(scene: Scene) -> None:
+    """Who can't be booked is refused, and holds nothing once the ledger is back."""
+    await scene.clear()
+    scene.upstream.play(reply(OPENAI.reply("Hi.", Told(11, 7))))
+    scene.pod.server.pause()
+    try:
+        refused = await scene.call(body(), key=key_of("block"))
+    finally:
+        scene.pod.server.resume()
+    await scene.pod.settled()
+    served = await scene.call(body(), key=key_of("block"))
+    await scene.pod.settled()
+
+    assert (refused.status, refused.refusal) == (503, "ledger_unavailable")
+    assert served.status == 200
+    assert len(scene.upstream.requests) == 1
+    exact = 11 * 4_000 + 7 * LARGE_NANOUSD
+    assert await spending(scene, "block") == (exact, 0)
+
+
+async def test_a_killed_processor_keeps_no_money(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Its hold is charged by the reaper: its input, and no more than was reserved."""
+    prices = overlay(tmp_path_factory.mktemp("prices"))
+
+    def adapt(content: dict[str, Any]) -> None:
+        tenants(block=[{"budget_usd": 0.05, "per": "month"}])(content)
+        content["prices"] = {"overlays": [prices]}
+
+    options = {"program": "tests.cases.short_holds"}
+    async with Scene.open(adapt=adapt, options=options) as scene:
+        scene.upstream.play(*endless())
+        data = request(OPENAI.request(max_tokens=OUTPUT), key=key_of("block"))
+        async with Connection.open(scene.pod.port) as app:
+            await app.send(data)
+            await app.head()
+            _, reserved = await spending(scene, "block")
+            [processor] = scene.pod.processors
+            processor.kill()
+            await asyncio.to_thread(processor.restart)
+            await scene.pod.settled(60.0)
+        [record] = await scene.pod.ledger.records("block")
+
+        assert record["outcome"] == "lost"
+        cost = int(record["cost_nanousd"])
+        assert int(record["input_tokens"]) * 4_000 <= cost <= reserved
+        assert await spending(scene, "block") == (cost, 0)
