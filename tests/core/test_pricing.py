@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.prices import CEILING, Book, price, pricing
-from tokenweir.core.price_book import NO_PRICES
+from tests.prices import CEILING, price, pricing
 from tokenweir.core.pricing import NO_PRICING, Answered, Pricing
 from tokenweir.core.usage import TokenUsage
 
@@ -70,10 +69,3 @@ def test_without_any_prices_there_is_no_cost() -> None:
     """Who knows no prices at all is not told at each answer."""
     assert NO_PRICING.cost(USAGE, ANSWERED) == (0, True)
     assert Pricing() == NO_PRICING
-
-
-def test_an_empty_book() -> None:
-    """It has no price for anything."""
-    assert NO_PRICES.find("openai", "gpt") is None
-    assert NO_PRICES.answered("openai", "gpt", "gpt-2024") is None
-    assert Book().find("openai", "gpt") is None

@@ -58,6 +58,7 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(**{**kwargs, "allow_abbrev": False})
 
     def error(self, message: str) -> NoReturn:
+        """Say *message* and leave."""
         self.exit(
             EXIT_USAGE, f"{self.prog}: {message}\n`{self.prog} --help` says more.\n"
         )

@@ -14,14 +14,17 @@ class _PolicyJsonSchema(GenerateJsonSchema):
     """Leaves out what an author of policies does not need, and null: see `document`."""
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        """Return the schema of what is not null."""
         return self.generate_inner(schema["schema"])
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        """Return the schema, without a default that is null."""
         if schema.get("default") is None and "default_factory" not in schema:
             return self.generate_inner(schema["schema"])
         return super().default_schema(schema)
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 -- as in the base
+        """Leave titles out: they repeat the names."""
         return False
 
 

@@ -4,8 +4,9 @@ What an exchange costs: which price list counts, and what is done without one.
 The model is the one that the policy sent the request to; what the answer calls it only
 tells which make of that model it was.
 
-What has no price is never free: it costs what was reserved for it, the worst case, or
-the ceiling, and says so by a flag.
+What has no price costs what was reserved for it, the worst case, or the ceiling, and
+says so by a flag. Where no budget of money applies nothing was reserved: then its cost
+is 0 with that flag, which means not known.
 """
 
 from __future__ import annotations
