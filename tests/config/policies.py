@@ -92,6 +92,8 @@ on_ledger_failure: closed
 prices:
   ceiling: {{input_usd_per_million: 20, output_usd_per_million: "99.5"}}
   marginal: true
+notifications:
+  webhook: {{url: "https://ops.example/x", secret: "env:OPENAI_API_KEY", timeout: 2s}}
 """
 
 

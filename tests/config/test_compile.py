@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.config.policies import KEY_A
-from tokenweir.config.compile import compile_policy
+from tokenweir.config.compile import compile_policy, compile_webhook
 from tokenweir.config.schema import PolicyFile
 from tokenweir.core.policy import (
     ApiKey,
@@ -18,6 +18,7 @@ from tokenweir.core.policy import (
     Secret,
     Tenant,
     TimeoutClass,
+    Webhook,
 )
 
 SECRET = Secret("sk-1")
@@ -34,6 +35,24 @@ def compiled(**fields: Any) -> Policy:
         **fields,
     }
     return compile_policy(PolicyFile.model_validate(content), "d1", {"a": SECRET})
+
+
+def test_a_webhook() -> None:
+    """Who is told of budgets; nobody, where the secret was not looked up."""
+    entry = {"url": "https://b", "secret": "env:B", "timeout": 2, "ca_file": "/ca"}
+    content = {
+        "version": 1,
+        "providers": {},
+        "models": {},
+        "tenants": {},
+        "notifications": {"webhook": entry},
+    }
+    file = PolicyFile.model_validate(content)
+
+    assert compile_webhook(file, SECRET) == Webhook("https://b", SECRET, 2_000, "/ca")
+    assert compile_webhook(file, None) is None
+    del content["notifications"]
+    assert compile_webhook(PolicyFile.model_validate(content), SECRET) is None
 
 
 def test_what_a_file_leaves_out() -> None:

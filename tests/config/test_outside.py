@@ -6,6 +6,7 @@ import pathlib
 
 from tests.config.policies import CANARY
 from tokenweir.config.files import Files
+from tokenweir.config.notifications_entry import NotificationsEntry, WebhookEntry
 from tokenweir.config.outside import MAX_CA_FILE_BYTES, look_up
 from tokenweir.config.prices_entry import PricesEntry
 from tokenweir.config.schema import PolicyFile
@@ -64,6 +65,30 @@ def test_prices_are_read(tmp_path: pathlib.Path) -> None:
     assert {problem.path for problem in found.problems} == {("prices", "overlays", 0)}
     assert len(found.problems) == 2
     assert list(files.seen) == [bad, good]
+
+
+def with_webhook(**fields: str) -> PolicyFile:
+    """Return a file with a webhook, with *fields*."""
+    entry = {"url": "https://a", "secret": "env:A", **fields}
+    webhook = WebhookEntry.model_validate(entry)
+    update = {"notifications": NotificationsEntry(webhook=webhook)}
+    return policy_file().model_copy(update=update)
+
+
+def test_a_webhook_has_a_secret(tmp_path: pathlib.Path) -> None:
+    """It is looked up like a credential, and the certificates beside it."""
+    good = tmp_path / "good.pem"
+    good.write_text("-----BEGIN CERTIFICATE-----\n")
+
+    found = look_up(with_webhook(ca_file=str(good)), {"A": CANARY}, Files())
+    assert (found.webhook_secret, found.problems) == (Secret(CANARY), [])
+    found = look_up(with_webhook(ca_file="/no/such"), {}, Files())
+    assert found.webhook_secret is None
+    assert list(map(str, found.problems)) == [
+        "notifications.webhook.secret: environment variable A is not set",
+        "notifications.webhook.ca_file: can't be read: no such file or directory",
+    ]
+    assert look_up(policy_file(), {}, Files()).webhook_secret is None
 
 
 def test_everything_is_looked_up() -> None:

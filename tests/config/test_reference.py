@@ -25,7 +25,9 @@ TEXT = REFERENCE.read_text(encoding="utf-8")
 EXAMPLES = re.findall(
     r"^```yaml\n(version: 1\n.*?)^```$", TEXT, re.MULTILINE | re.DOTALL
 )
-SECRETS = {"OPENAI_API_KEY": CANARY, "ANTHROPIC_API_KEY": CANARY}
+SECRETS = dict.fromkeys(
+    ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "WEBHOOK_SECRET"), CANARY
+)
 
 
 def default_of(info: FieldInfo) -> str:

@@ -27,6 +27,7 @@ from tokenweir.core.policy import (
     Secret,
     Tenant,
     TimeoutClass,
+    Webhook,
 )
 
 # Most answers fit: what is more is settled as debt.
@@ -65,6 +66,14 @@ def compile_policy(
         retries=file.retries,
         body_limit_bytes=file.body_limit,
     )
+
+
+def compile_webhook(file: PolicyFile, secret: Secret | None) -> Webhook | None:
+    """Return who is told what budgets have passed; None: nobody, or no *secret*."""
+    entry = file.notifications.webhook
+    if entry is None or secret is None:
+        return None
+    return Webhook(entry.url, secret, entry.timeout, entry.ca_file)
 
 
 def _provider(name: str, entry: ProviderEntry, credential: Secret | None) -> Provider:

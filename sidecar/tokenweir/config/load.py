@@ -10,7 +10,7 @@ from functools import partial
 
 from pydantic import ValidationError
 
-from tokenweir.config.compile import compile_policy
+from tokenweir.config.compile import compile_policy, compile_webhook
 from tokenweir.config.compile_pricing import compile_pricing
 from tokenweir.config.document import (
     MAX_SOURCE_BYTES,
@@ -71,7 +71,8 @@ def load_policy(
         raise _error(problems, document)
     pricing = compile_pricing(file, outside.overlays)
     policy = compile_policy(file, _digest(source), outside.credentials)
-    return replace(policy, pricing=pricing)
+    webhook = compile_webhook(file, outside.webhook_secret)
+    return replace(policy, pricing=pricing, webhook=webhook)
 
 
 def _validated(

@@ -1,5 +1,5 @@
 """
-What a policy refers to outside of itself: credentials, certificates, prices.
+What a policy refers to outside of itself: secrets, certificates, prices.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ class Outside:
     """
     Attributes:
         credentials: By provider.
+        webhook_secret: None: there is no webhook, or it was not found.
         overlays: Of prices, in the policy's order.
         problems: What could not be found or used, without lines.
     """
 
     credentials: dict[str, Secret] = field(default_factory=dict)
+    webhook_secret: Secret | None = None
     overlays: list[Overlay] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
@@ -49,6 +51,7 @@ def look_up(file: PolicyFile, env: Mapping[str, str], files: Files) -> Outside:
         if entry.ca_file:
             for text in _certificate_problems(entry.ca_file, files):
                 found.problems.append(Problem((*path, "ca_file"), text))
+    _look_up_webhook(file, env, files, found)
     for index, overlay in enumerate(file.prices.overlays):
         place = ("prices", "overlays", index)
         try:
@@ -56,6 +59,21 @@ def look_up(file: PolicyFile, env: Mapping[str, str], files: Files) -> Outside:
         except PolicyError as error:
             found.problems += [Problem(place, text) for text in error.problems]
     return found
+
+
+def _look_up_webhook(
+    file: PolicyFile, env: Mapping[str, str], files: Files, found: Outside
+) -> None:
+    entry, path = file.notifications.webhook, ("notifications", "webhook")
+    if entry is None:
+        return
+    try:
+        found.webhook_secret = resolve(entry.secret, env, files)
+    except ValueError as error:
+        found.problems.append(Problem((*path, "secret"), str(error)))
+    if entry.ca_file:
+        for text in _certificate_problems(entry.ca_file, files):
+            found.problems.append(Problem((*path, "ca_file"), text))
 
 
 def _certificate_problems(path: str, files: Files) -> Iterator[str]:

@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from tokenweir.config.budget_entry import BudgetFields
 from tokenweir.config.entry import Entry
+from tokenweir.config.notifications_entry import NotificationsEntry
 from tokenweir.config.prices_entry import PricesEntry
 from tokenweir.config.scalar import (
     MAX_CONCURRENCY,
@@ -311,4 +312,8 @@ class PolicyFile(Entry):
     prices: PricesEntry = Field(
         default_factory=PricesEntry,
         description="What is not public about prices. Without it: list prices.",
+    )
+    notifications: NotificationsEntry = Field(
+        default_factory=NotificationsEntry,
+        description="Who is told what budgets have passed, besides log and metrics.",
     )

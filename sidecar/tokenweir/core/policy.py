@@ -261,6 +261,24 @@ class ApiKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Webhook:
+    """
+    Who is told what budgets have passed.
+
+    Attributes:
+        url: `https`, or `http` on this machine. It may hold a token.
+        secret: That messages are signed with.
+        timeout_ms: Of each try.
+        ca_file: Bundle that the certificate is checked against; None: the system's.
+    """
+
+    url: str = field(repr=False)
+    secret: Secret
+    timeout_ms: int = 5_000
+    ca_file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """
     One snapshot.
@@ -279,6 +297,7 @@ class Policy:
         retries: Attempts after the first, of what cannot have worked already.
         body_limit_bytes: The largest request body.
         pricing: What models cost.
+        webhook: Who is told what budgets have passed, or None.
     """
 
     digest: str
@@ -296,6 +315,7 @@ class Policy:
     retries: int = 2
     body_limit_bytes: int = 8 * 1024 * 1024
     pricing: Pricing = field(default=NO_PRICING, repr=False)
+    webhook: Webhook | None = None
 
     @property
     def rendering(self) -> Mapping[str, str]:
