@@ -20,6 +20,7 @@ UNTESTED = {
     "core/rejection.py",
     "core/step.py",
     "driver/services.py",
+    "export/sink.py",
     "extproc/messages.py",
     "ledger/base.py",
     "ledger/store.py",
