@@ -9,8 +9,10 @@ import pytest
 import redis
 from redis.exceptions import NoPermissionError
 
+from tests.governance.documents import signed
 from tests.ledger_view import LedgerView, Silent
 from tests.servers import REDIS_SERVER, Server, start_redis, start_valkey
+from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import (
     Amounts,
     Granted,
@@ -24,6 +26,8 @@ from tokenweir.core.hold import (
 from tokenweir.core.partition import tag_of
 from tokenweir.core.policy import Axis
 from tokenweir.core.usage import Source, TokenUsage
+from tokenweir.governance.channel import Channel
+from tokenweir.governance.envelope import POLICY
 from tokenweir.ledger.redis import RedisStore
 from tokenweir.ledger.sweeper import Sweeper
 from tokenweir.ledger.tagged import TaggedLedger
@@ -48,7 +52,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def admin(server: Server) -> Iterator[redis.Redis]:
-    """A connection that may do everything, to a server with both users."""
+    """A connection that may do everything, to a server with all users."""
     with redis.Redis.from_url(server.url) as client:
         for line in ACL.read_text().splitlines():
             execute(client, "ACL", "SETUSER", *line.split()[1:])
@@ -62,7 +66,7 @@ def execute(client: redis.Redis, *command: str) -> object:
 
 
 def url_of(server: Server, user: str) -> str:
-    """Return the URL of one of the two users."""
+    """Return the URL of one of the users."""
     password = f"CHANGE-ME-{user.upper()}"
     return server.url.replace("unix://", f"unix://tokenweir-{user}:{password}@")
 
@@ -100,6 +104,41 @@ async def test_sidecar_can_do_its_work(server: Server) -> None:
         await store.close()
 
 
+@pytest.mark.usefixtures("admin")
+async def test_what_is_published_sidecars_only_read(server: Server) -> None:
+    """The admin publishes; a sidecar sees it, and Redis refuses whatever it writes."""
+    async with Channel.open(url_of(server, "admin")) as channel:
+        for version in (1, 2):
+            await channel.publish(signed(version), after=version - 1)
+    async with Channel.open(url_of(server, "sidecar")) as channel:
+        assert await channel.versions() == {"policy": 2, "keys": 0}
+        assert await channel.history(POLICY, 10) == [signed(2), signed(1)]
+        with pytest.raises(LedgerUnavailableError, match="NoPermission"):
+            await channel.publish(signed(3), after=2)
+
+
+@pytest.mark.usefixtures("admin")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("SET", "{twg}:policy", "9"),
+        ("DEL", "{twg}:policy"),
+        ("GETEX", "{twg}:policy", "PX", "1"),
+        ("PEXPIRE", "{twg}:policy", "1"),
+        ("ZADD", "{twg}:policy:versions", "9", "9"),
+        ("ZREM", "{twg}:policy:versions", "1"),
+        ("EVAL", "return redis.call('SET', '{twg}:policy', '9')", "0"),
+        ("EVAL", "return redis.call('DEL', KEYS[1])", "1", "{twg}:policy"),
+    ],
+    ids=str,
+)
+def test_a_sidecar_can_not_publish(server: Server, command: tuple[str, ...]) -> None:
+    """Neither by a command nor from a script."""
+    refusal = pytest.raises(redis.ResponseError, match=r"(?i)permission|access|acl")
+    with redis.Redis.from_url(url_of(server, "sidecar")) as client, refusal:
+        execute(client, *command)
+
+
 async def test_reader_sees_what_sidecars_wrote(
     server: Server, admin: redis.Redis
 ) -> None:
@@ -120,7 +159,7 @@ async def test_reader_sees_what_sidecars_wrote(
 
 
 @pytest.mark.usefixtures("admin")
-@pytest.mark.parametrize("user", ["sidecar", "reader"])
+@pytest.mark.parametrize("user", ["sidecar", "reader", "admin"])
 @pytest.mark.parametrize(
     "command",
     [

@@ -38,3 +38,13 @@ def test_holds_are_kept_longer_than_anything_refers_to_them() -> None:
     assert keys.HOLD_KEPT_MS > TOMBSTONE_MS
     assert keys.EPOCH_KEPT_MS > keys.HOLD_KEPT_MS
     assert keys.ROLLUP_KEPT_MS >= 396 * keys.DAY_MS
+
+
+def test_what_is_published_lies_in_one_slot_of_its_own() -> None:
+    """
+    No tag's calls, and nobody's rights on tags, reach what is published.
+    """
+    assert keys.published("policy") == "{twg}:policy"
+    assert keys.published("policy", 7) == "{twg}:policy:7"
+    assert keys.published_versions("policy") == "{twg}:policy:versions"
+    assert not any(tag.startswith("twg") for tag in all_tags())

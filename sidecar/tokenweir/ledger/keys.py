@@ -13,10 +13,14 @@ The ledger's keys in Redis.
     {tw:017}:u              usage records: stream
     {tw:017}:a              hours that have rollups: sorted set
     {tw:017}:a:<hour>       rollups of an hour: hash
+    {tw:017}:n:<hour>       rollups of an hour by end user: hash
     {tw:sweeper}:lease      which processor sweeps
+    {twg}:<name>            newest version that was published as "policy" or "keys"
+    {twg}:<name>:<version>  a version: signed envelope
+    {twg}:<name>:versions   versions that are kept: sorted set
 
 What is in braces is the Cluster hash tag: a call touches keys of one tag only. All
-that the Redis user of a processor needs is `ACCESS`.
+that the Redis user of a processor needs is `ACCESS`; what is published it only reads.
 """
 
 from __future__ import annotations
@@ -24,10 +28,12 @@ from __future__ import annotations
 # For ACL SETUSER: no key of anybody else's, nothing that lists, flushes or configures.
 ACCESS = (
     "~{tw:*",
+    "%R~{twg}*",  # known from Redis 7.0 on
     "-@all",
     "+@connection",
     "+info",  # to see what the server does when its memory is full
     *("+eval", "+evalsha", "+script|load", "+time"),
+    *("+mget", "+getrange"),
     *("+get", "+getex", "+set", "+del", "+pexpire", "+pttl", "+scan"),
     *("+hget", "+hgetall", "+hset", "+hincrby", "+xadd", "+xrange"),
     *("+zadd", "+zrem", "+zcard", "+zmscore", "+zrange"),
@@ -35,6 +41,7 @@ ACCESS = (
 )
 
 SWEEPER_LEASE = "{tw:sweeper}:lease"
+GOVERNANCE = "{twg}"
 
 # How long keys are kept after they were last written. None is kept for ever.
 DAY_MS = 86_400_000
@@ -49,6 +56,8 @@ LEARNED_KEPT_MS = 30 * DAY_MS
 RECORD_KEPT_MS = 7 * DAY_MS
 # Thirteen months, so that a month can be compared with the same one a year ago.
 ROLLUP_KEPT_MS = 400 * DAY_MS
+# What one person did is kept for as long as it takes to bill a month, and no longer.
+USERS_KEPT_MS = 35 * DAY_MS
 
 
 def root(tag: str) -> str:
@@ -79,3 +88,19 @@ def hours(tag: str) -> str:
 def rollup(tag: str, hour: int) -> str:
     """Return the key of the tag's rollups of one *hour* since 1970."""
     return f"{root(tag)}:a:{hour}"
+
+
+def user_rollup(tag: str, hour: int) -> str:
+    """Return the key of the tag's rollups by end user of one *hour* since 1970."""
+    return f"{root(tag)}:n:{hour}"
+
+
+def published(name: str, version: int | None = None) -> str:
+    """Return the key of a *version* that was published as *name*; None: the newest's."""
+    newest = f"{GOVERNANCE}:{name}"
+    return newest if version is None else f"{newest}:{version}"
+
+
+def published_versions(name: str) -> str:
+    """Return the key of the versions that are kept of *name*."""
+    return f"{GOVERNANCE}:{name}:versions"

@@ -168,10 +168,16 @@ class Link:
         answered = zip(commands, replies, strict=True)
         return [reply for command, reply in answered if command is not load]
 
-    async def read(self, commands: Sequence[Command]) -> list[Any]:
-        """Return what *commands* answer, patiently. Raises like `run`."""
+    async def read(
+        self, commands: Sequence[Command], *, verb: str = "read"
+    ) -> list[Any]:
+        """
+        Return what *commands* answer, patiently. Raises like `run`.
+
+        *verb* is what the call is reported as.
+        """
         replies = await self._timed(
-            "read", lambda: self._pipelined(commands), PATIENT_SECONDS
+            verb, lambda: self._pipelined(commands), PATIENT_SECONDS
         )
         return list(replies)
 
