@@ -52,7 +52,7 @@ def test_a_new_key_works(
     caller = identify(policy, (("authorization", f"Bearer {key}"),))
 
     assert isinstance(caller, Caller)
-    assert (caller.tenant.name, caller.key_id) == ("acme", "app")
+    assert (caller.tenant.name, caller.key.id) == ("acme", "app")
     assert SMALL.count(old) == 1
 
 

@@ -40,6 +40,7 @@ from tokenweir.core.identify import Caller, Entry, entry_of
 from tokenweir.core.partition import shared_tag_of, tag_of, user_code
 from tokenweir.core.policy import (
     EVERY_PATH,
+    ApiKey,
     Axis,
     Budget,
     Model,
@@ -84,11 +85,15 @@ def request(
     )
 
 
+K = ApiKey("k", "acme")
+
+
 def caller(
     *quotas: Quota, models: tuple[str, ...] = (), key_models: tuple[str, ...] = ()
 ) -> Caller:
     """Return a caller of a tenant with *quotas*."""
-    return Caller(Tenant("acme", quotas, models), "acme-ci", key_models)
+    key = ApiKey("acme-ci", "acme", key_models)
+    return Caller(Tenant("acme", quotas, models), key)
 
 
 def quota(axis: Axis = Axis.TOKENS, **changes: object) -> Quota:
@@ -356,11 +361,25 @@ def test_shared_tags_are_shared() -> None:
     """Tenants meet under a quota's tag, and nowhere else."""
     shared = quota(id="*.by_provider", partition=("provider",))
     plans = [
-        planned(Caller(Tenant(name, (shared,)), "k")) for name in ("acme", "other")
+        planned(Caller(Tenant(name, (shared,)), ApiKey("k", name)))
+        for name in ("acme", "other")
     ]
 
     assert plans[0].parts[0] != plans[1].parts[0]
     assert plans[0].parts[1] == plans[1].parts[1]
+
+
+def test_a_keys_own_quotas() -> None:
+    """A key's own limits hold besides its tenant's, under the tenant's tag."""
+    own = quota(id="acme/ci.own", partition=("tenant", "key"), models=("fast",))
+    key = ApiKey("ci", "acme", quotas=(own, replace(own, id="acme/ci.any", models=())))
+    plan = planned(Caller(Tenant("acme", (quota(),)), key))
+
+    [part] = plan.parts
+    assert [(limit.quota, limit.partition) for limit in part.limits] == [
+        ("acme/ci.any", "tenant=acme,key=ci"),
+        ("acme.tokens_per_minute", "tenant=acme"),
+    ]
 
 
 # === when the ledger is silent ====================================================
@@ -385,7 +404,7 @@ def test_on_ledger_failure(
         quota(id=f"acme.{number}", on_ledger_failure=mode)
         for number, mode in enumerate(modes)
     )
-    who = Caller(Tenant("acme", quotas, on_ledger_failure=OPEN), "k")
+    who = Caller(Tenant("acme", quotas, on_ledger_failure=OPEN), K)
 
     assert planned(who).on_ledger_failure is expected
 
@@ -393,7 +412,7 @@ def test_on_ledger_failure(
 def test_shadow_does_not_close() -> None:
     """A quota in shadow mode refuses nobody, also not by the ledger's silence."""
     shadow = quota(id="acme.shadow", shadow=True, on_ledger_failure=CLOSED)
-    who = Caller(Tenant("acme", (shadow, quota(on_ledger_failure=OPEN))), "k")
+    who = Caller(Tenant("acme", (shadow, quota(on_ledger_failure=OPEN))), K)
 
     assert planned(who).on_ledger_failure is OPEN
 
@@ -401,7 +420,7 @@ def test_shadow_does_not_close() -> None:
 def test_quotas_that_do_not_apply_have_no_say() -> None:
     """A quota for other models does not close what it does not limit."""
     other = quota(models=("fast",), on_ledger_failure=CLOSED)
-    who = Caller(Tenant("acme", (other,), on_ledger_failure=OPEN), "k")
+    who = Caller(Tenant("acme", (other,), on_ledger_failure=OPEN), K)
 
     assert planned(who).on_ledger_failure is OPEN
 

@@ -2,17 +2,18 @@
 
 from dataclasses import replace
 from hashlib import sha256
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.examples import ACME_KEY, CHAT, MESSAGES, OPEN_KEY, head, policy
+from tests.examples import ACME_KEY, CHAT, MESSAGES, NOW_MS, OPEN_KEY, head, policy
 from tokenweir.core.dialects import by_route
 from tokenweir.core.events import Headers
-from tokenweir.core.identify import Caller, Door, entry_of, identify
-from tokenweir.core.policy import ApiKey
-from tokenweir.core.rejection import UnknownKey
+from tokenweir.core.identify import Caller, Door, barred, entry_of, identify
+from tokenweir.core.policy import ApiKey, Axis, KeyEnd, Quota, Tenant
+from tokenweir.core.rejection import EndedKey, RouteNotAllowed, UnknownKey
 
 POLICY = policy()
 
@@ -48,7 +49,7 @@ def test_where_a_key_is_found(header: tuple[str, str]) -> None:
     """A key is found wherever one of the SDKs puts it."""
     caller = identify(POLICY, (header,))
 
-    assert caller == Caller(POLICY.tenants["acme"], "acme-ci")
+    assert caller == Caller(POLICY.tenants["acme"], ApiKey("acme-ci", "acme"))
 
 
 @pytest.mark.parametrize(
@@ -197,7 +198,46 @@ def test_key_restrictions() -> None:
     key = ApiKey("acme-ci", "acme", ("gpt-4o-mini",))
     caller = identify(replace(POLICY, keys={digest: key}), (bearer(ACME_KEY),))
 
-    assert caller == Caller(POLICY.tenants["acme"], "acme-ci", ("gpt-4o-mini",))
+    assert caller == Caller(POLICY.tenants["acme"], key)
+
+
+def test_quotas_of_a_caller() -> None:
+    """What limits a key comes before what limits its tenant."""
+    own = Quota("t/k.rpm", Axis.REQUESTS, 1, 1)
+    tenants = replace(own, id="t.rpm")
+    caller = Caller(Tenant("t", (tenants,)), ApiKey("k", "t", quotas=(own,)))
+
+    assert caller.quotas == (own, tenants)
+
+
+def bars(path: str = CHAT, **key: Any) -> EndedKey | RouteNotAllowed | None:
+    """Return why a key of that kind does not open the door of *path*, if it does not."""
+    caller = Caller(POLICY.tenants["acme"], ApiKey("acme-ci", "acme", **key))
+    return barred(caller, entry_of(head(path=path)), NOW_MS)
+
+
+@pytest.mark.parametrize("end", [KeyEnd.EXPIRED, KeyEnd.ROTATED])
+def test_a_key_ends(end: KeyEnd) -> None:
+    """From its last moment on a key is refused, and not before."""
+    assert bars() is None
+    assert bars(ends_at_ms=NOW_MS + 1, end=end) is None
+    assert bars(ends_at_ms=NOW_MS, end=end) == EndedKey(end, NOW_MS)
+    assert bars(ends_at_ms=NOW_MS - 1, end=end) == EndedKey(end, NOW_MS - 1)
+
+
+def test_a_revoked_key_is_refused_at_once() -> None:
+    """Also where the clock of whoever revoked it is ahead of this one."""
+    revoked = EndedKey(KeyEnd.REVOKED, NOW_MS + 60_000)
+
+    assert bars(ends_at_ms=NOW_MS + 60_000, end=KeyEnd.REVOKED) == revoked
+
+
+def test_routes_of_a_key() -> None:
+    """A key opens the doors of its routes only; without a list, all."""
+    assert bars(MESSAGES) is None
+    assert bars(CHAT, routes=("chat_completions", "models")) is None
+    assert bars(MESSAGES, routes=("chat_completions",)) == RouteNotAllowed("messages")
+    assert bars("/v1/x", routes=("chat_completions",)) == RouteNotAllowed("opaque")
 
 
 @pytest.mark.parametrize(
@@ -207,7 +247,8 @@ def test_single_tenant(headers: Headers) -> None:
     """In single-tenant mode everyone is that tenant, by whatever key."""
     single = replace(POLICY, single_tenant="bare")
 
-    assert identify(single, headers) == Caller(POLICY.tenants["bare"], "-")
+    nobody = Caller(POLICY.tenants["bare"], ApiKey("-", "bare"))
+    assert identify(single, headers) == nobody
 
 
 @given(st.lists(st.tuples(st.sampled_from(["authorization", "x-api-key"]), st.text())))

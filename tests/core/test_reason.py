@@ -3,12 +3,13 @@ from typing import get_args
 import pytest
 
 from tests.examples import spent
-from tokenweir.core.policy import Axis
+from tokenweir.core.policy import Axis, KeyEnd
 from tokenweir.core.reason import ENVOY_REASONS, Reason, reason_of
 from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
     EncodingNotMetered,
+    EndedKey,
     EnvoyOutdated,
     InternalFault,
     LedgerUnavailable,
@@ -18,6 +19,7 @@ from tokenweir.core.rejection import (
     PathNotMetered,
     QuotaExhausted,
     Rejection,
+    RouteNotAllowed,
     UnknownKey,
     Unsatisfiable,
 )
@@ -28,6 +30,10 @@ NAMES: dict[Rejection, str] = {
     Unsatisfiable("q", Axis.TOKENS, "tenant=acme", 1, 2): "request_exceeds_limit",
     Malformed("no"): "malformed_request",
     UnknownKey("no"): "unknown_key",
+    EndedKey(KeyEnd.EXPIRED, 1): "expired_key",
+    EndedKey(KeyEnd.ROTATED, 1): "rotated_key",
+    EndedKey(KeyEnd.REVOKED, 1): "revoked_key",
+    RouteNotAllowed("messages"): "route_not_allowed",
     ModelNotAllowed("m"): "model_not_allowed",
     ModelUnpriced("m", "model"): "model_unpriced",
     PathNotMetered("/v1/x"): "path_not_metered",

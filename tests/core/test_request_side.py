@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from datetime import UTC
+from typing import Any
 
 import pytest
 
@@ -49,11 +50,12 @@ from tokenweir.core.events import (
 from tokenweir.core.exchange import Exchange
 from tokenweir.core.hold import Amounts, Denied, Granted, Hold
 from tokenweir.core.partition import user_code
-from tokenweir.core.policy import Axis, Budget, Model, Quota, Secret, Tenant
+from tokenweir.core.policy import Axis, Budget, KeyEnd, Model, Quota, Secret, Tenant
 from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
     EncodingNotMetered,
+    EndedKey,
     EnvoyOutdated,
     InternalFault,
     LedgerUnavailable,
@@ -63,6 +65,7 @@ from tokenweir.core.rejection import (
     PathNotMetered,
     QuotaExhausted,
     Rejection,
+    RouteNotAllowed,
     UnknownKey,
     Unsatisfiable,
 )
@@ -150,6 +153,29 @@ def test_nobody(path: str, key: str | None) -> None:
 
     assert isinstance(rejection_of(exchange, head("POST", path, key=key)), UnknownKey)
     assert side_of(exchange).hold is None
+
+
+def with_key(**changes: Any) -> Exchange:
+    """Return an exchange under a policy in which acme's key has *changes*."""
+    known = ARRIVAL.policy
+    keys = {digest: replace(key, **changes) for digest, key in known.keys.items()}
+    return Exchange(replace(ARRIVAL, policy=replace(known, keys=keys)))
+
+
+def test_a_key_that_has_ended() -> None:
+    """It is turned away at the head, as whose it was."""
+    exchange = with_key(ends_at_ms=NOW_MS)
+
+    assert rejection_of(exchange, head()) == EndedKey(KeyEnd.EXPIRED, NOW_MS)
+    assert side_of(exchange).subject.key_id == "acme-ci"
+    assert side_of(exchange).hold is None
+
+
+def test_a_key_for_other_routes() -> None:
+    """It is turned away before the body is asked for."""
+    exchange = with_key(routes=("models",))
+
+    assert rejection_of(exchange, head()) == RouteNotAllowed("chat_completions")
 
 
 @pytest.mark.parametrize(

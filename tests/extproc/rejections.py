@@ -4,11 +4,12 @@ import json
 from typing import Any
 
 from tokenweir.core.dialects import by_route
-from tokenweir.core.policy import Axis
+from tokenweir.core.policy import Axis, KeyEnd
 from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
     EncodingNotMetered,
+    EndedKey,
     EnvoyOutdated,
     InternalFault,
     LedgerUnavailable,
@@ -19,6 +20,7 @@ from tokenweir.core.rejection import (
     QuotaExhausted,
     QuotaFailure,
     Rejection,
+    RouteNotAllowed,
     UnknownKey,
     Unsatisfiable,
 )
@@ -99,6 +101,11 @@ REJECTIONS: list[tuple[Rejection, int, str, str]] = [
         "malformed_request",
     ),
     (UnknownKey("No API key."), 401, "invalid_request_error", "invalid_api_key"),
+    *(
+        (EndedKey(end, 1_767_312_000_000), 401, "invalid_request_error", code)
+        for end, code in zip(KeyEnd, ["invalid_api_key"] * 3, strict=True)
+    ),
+    (RouteNotAllowed("messages"), 403, "invalid_request_error", "route_not_allowed"),
     (ModelNotAllowed("gpt-9"), 403, "invalid_request_error", "model_not_allowed"),
     (
         ModelUnpriced("gpt-9", "model"),

@@ -18,16 +18,18 @@ from tests.extproc.rejections import (
     openai_error,
 )
 from tokenweir.core.dialects.base import Dialect
-from tokenweir.core.policy import Axis
+from tokenweir.core.policy import Axis, KeyEnd
 from tokenweir.core.reason import reason_of
 from tokenweir.core.rejection import (
     EncodingNotMetered,
+    EndedKey,
     Malformed,
     ModelNotAllowed,
     PathNotMetered,
     QuotaExhausted,
     QuotaFailure,
     Rejection,
+    RouteNotAllowed,
     UnknownKey,
     Unsatisfiable,
 )
@@ -199,10 +201,30 @@ def test_whose_it_is(rejection: Rejection) -> None:
 def test_extra_headers() -> None:
     """A 401 says how to authenticate, a 415 which encoding would do."""
     unknown = dict(respond(UnknownKey("no"), OPENAI).headers)
+    ended = dict(respond(EndedKey(KeyEnd.EXPIRED, 1), OPENAI).headers)
     encoded = dict(respond(EncodingNotMetered("br"), OPENAI).headers)
 
     assert unknown["www-authenticate"] == 'Bearer realm="tokenweir"'
+    assert ended["www-authenticate"] == 'Bearer realm="tokenweir"'
     assert encoded["accept-encoding"] == "identity"
+
+
+@pytest.mark.parametrize("end", KeyEnd)
+def test_since_when_a_key_has_ended(end: KeyEnd) -> None:
+    """Message and detail tell the moment, so that nobody looks for a typing error."""
+    error = openai_error(respond(EndedKey(end, 1_767_312_000_000), OPENAI))
+
+    assert "2026-01-02T00:00:00Z" in error["message"]
+    assert error["tokenweir"]["since"] == "2026-01-02T00:00:00Z"
+    assert error["tokenweir"]["refusal"] == f"{end}_key"
+
+
+def test_route_not_allowed() -> None:
+    """The route is named, in the message and for machines."""
+    error = openai_error(respond(RouteNotAllowed("messages"), OPENAI))
+
+    assert '"messages"' in error["message"]
+    assert error["tokenweir"]["route"] == "messages"
 
 
 # === hostile strings ==============================================================

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from tests.telemetry.exchanges import policy_of
+from tokenweir.core.policy import ApiKey
 from tokenweir.telemetry.labels import MAX_QUOTAS, MAX_TENANTS, Labels
 
 LABELS = Labels(policy_of("acme.tpm"))
@@ -55,6 +56,17 @@ def test_single_tenant() -> None:
 
     assert Labels(policy).quotas == frozenset()
     assert Labels(policy).tenant("acme") == "other"
+
+
+def test_quotas_of_keys() -> None:
+    """A key's own quotas are told by name, but not where no key counts."""
+    policy = policy_of("acme.tpm")
+    own = replace(policy.tenants["acme"].quotas[0], id="acme/ci.tpm")
+    key = ApiKey("ci", "acme", quotas=(own,))
+    policy = replace(policy, keys={"a" * 64: key})
+
+    assert Labels(policy).quotas == {"acme.tpm", "acme/ci.tpm"}
+    assert Labels(replace(policy, single_tenant="acme")).quotas == {"acme.tpm"}
 
 
 def test_bounds() -> None:

@@ -176,7 +176,7 @@ def _takes(provider: Provider, entry: Entry) -> bool:
 def _may_call(caller: Caller, model: str) -> bool:
     return all(
         matches(model, allowed)
-        for allowed in (caller.tenant.models, caller.models)
+        for allowed in (caller.tenant.models, caller.key.models)
         if allowed
     )
 
@@ -184,7 +184,7 @@ def _may_call(caller: Caller, model: str) -> bool:
 def _applying(caller: Caller, entry: Entry, attempt: Attempt) -> tuple[Quota, ...]:
     return tuple(
         quota
-        for quota in caller.tenant.quotas
+        for quota in caller.quotas
         if quota.id in attempt.relaxed
         or (
             (entry.door is Door.METERED or quota.axis in TOKEN_FREE_AXES)
@@ -197,7 +197,7 @@ def _applying(caller: Caller, entry: Entry, attempt: Attempt) -> tuple[Quota, ..
 def _subject(caller: Caller, entry: Entry, target: Target) -> Subject:
     return Subject(
         tenant=caller.tenant.name,
-        key_id=caller.key_id,
+        key_id=caller.key.id,
         user="",
         route=entry.route,
         model=target.name,

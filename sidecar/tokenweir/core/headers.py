@@ -41,6 +41,7 @@ from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
     EncodingNotMetered,
+    EndedKey,
     EnvoyOutdated,
     InternalFault,
     LedgerUnavailable,
@@ -51,6 +52,7 @@ from tokenweir.core.rejection import (
     QuotaExhausted,
     QuotaFailure,
     Rejection,
+    RouteNotAllowed,
     UnknownKey,
     Unsatisfiable,
 )
@@ -219,6 +221,8 @@ def wait_of(rejection: Rejection) -> int | None:
             Unsatisfiable()
             | Malformed()
             | UnknownKey()
+            | EndedKey()
+            | RouteNotAllowed()
             | ModelNotAllowed()
             | ModelUnpriced()
             | PathNotMetered()

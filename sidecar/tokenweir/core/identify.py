@@ -8,15 +8,14 @@ can name it.
 from __future__ import annotations
 
 import enum
-import hashlib
 import re
 from dataclasses import dataclass
 
 from tokenweir.core.dialects import default_dialect, dialect_of
 from tokenweir.core.dialects.base import Dialect
 from tokenweir.core.events import Headers, RequestHead
-from tokenweir.core.policy import Policy, Tenant
-from tokenweir.core.rejection import UnknownKey
+from tokenweir.core.policy import ApiKey, KeyEnd, Policy, Quota, Tenant
+from tokenweir.core.rejection import EndedKey, RouteNotAllowed, UnknownKey
 
 # Where SDKs put a key: OpenAI and most, Anthropic, Azure.
 KEY_HEADERS = ("authorization", "x-api-key", "api-key")
@@ -32,17 +31,22 @@ _MODELS = re.compile(r"/v1/models(/[A-Za-z0-9][A-Za-z0-9._:@-]*)*")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who pays: a *tenant*, by the key *key_id* that may call *models* (or all)."""
+    """Who pays: a *tenant*, by what the *key* proves and as far as it reaches."""
 
     tenant: Tenant
-    key_id: str
-    models: tuple[str, ...] = ()
+    key: ApiKey
+
+    @property
+    def quotas(self) -> tuple[Quota, ...]:
+        """The key's own, then the tenant's."""
+        return self.key.quotas + self.tenant.quotas
 
 
 def identify(policy: Policy, headers: Headers) -> Caller | UnknownKey:
     """Return who calls, or why that can't be told."""
     if policy.single_tenant is not None:
-        return Caller(policy.tenants[policy.single_tenant], "-")
+        tenant = policy.tenants[policy.single_tenant]
+        return Caller(tenant, ApiKey("-", tenant.name))
     # An empty value proves nothing: some SDKs send one beside the other header.
     presented = {key for key in map(_key_in, headers) if key}
     if not presented:
@@ -54,11 +58,25 @@ def identify(policy: Policy, headers: Headers) -> Caller | UnknownKey:
         return UnknownKey("More than one API key was sent: send exactly one.")
     presented_key = presented.pop()
     hint = _hint(presented_key)
-    digest = hashlib.sha256(presented_key.encode("utf-8", "replace")).hexdigest()
-    key = policy.keys.get(digest)
+    key = policy.key_ring.find(presented_key)
     if key is None:
         return UnknownKey(f"The API key is not known to this gateway's policy{hint}.")
-    return Caller(policy.tenants[key.tenant], key.id, key.models)
+    return Caller(policy.tenants[key.tenant], key)
+
+
+def barred(
+    caller: Caller, entry: Entry, now_ms: int
+) -> EndedKey | RouteNotAllowed | None:
+    """Return why *caller*'s key does not open the door of *entry*, if it does not."""
+    key = caller.key
+    # The clocks of whoever revoked it and of this machine may differ: it is revoked.
+    if key.ends_at_ms is not None and (
+        key.end is KeyEnd.REVOKED or now_ms >= key.ends_at_ms
+    ):
+        return EndedKey(key.end, key.ends_at_ms)
+    if key.routes and entry.route not in key.routes:
+        return RouteNotAllowed(entry.route)
+    return None
 
 
 def _hint(key: str) -> str:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tokenweir.core.key_ring import KeyRing
 from tokenweir.core.pricing import NO_PRICING, Pricing
 from tokenweir.core.window import Calendar
 
@@ -251,13 +252,36 @@ class Tenant:
     on_ledger_failure: OnLedgerFailure = OnLedgerFailure.CLOSED
 
 
+class KeyEnd(enum.StrEnum):
+    """Why a key does not work any more."""
+
+    EXPIRED = "expired"
+    ROTATED = "rotated"  # another secret has taken its place
+    REVOKED = "revoked"
+
+
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """What proves who pays. The key itself is never kept, only its SHA-256."""
+    """
+    What proves who pays. The key itself is never kept, only its SHA-256.
+
+    Attributes:
+        id: As in logs and records. A key that was rotated keeps it.
+        tenant: Who pays.
+        models: Names that it may call (exact, or ending in ``*``); empty: its tenant's.
+        routes: That it may use; empty: all.
+        quotas: Its own limits, besides its tenant's.
+        ends_at_ms: From when on it is refused, since 1970; None: it does not end.
+        end: Why it is then.
+    """
 
     id: str
     tenant: str
     models: tuple[str, ...] = ()
+    routes: tuple[str, ...] = ()
+    quotas: tuple[Quota, ...] = ()
+    ends_at_ms: int | None = None
+    end: KeyEnd = KeyEnd.EXPIRED
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +321,7 @@ class Policy:
         retries: Attempts after the first, of what cannot have worked already.
         body_limit_bytes: The largest request body.
         pricing: What models cost.
+        key_ring: The same keys, to be found in constant time.
         webhook: Who is told what budgets have passed, or None.
     """
 
@@ -315,7 +340,12 @@ class Policy:
     retries: int = 2
     body_limit_bytes: int = 8 * 1024 * 1024
     pricing: Pricing = field(default=NO_PRICING, repr=False)
+    key_ring: KeyRing[ApiKey] = field(init=False, repr=False, compare=False)
     webhook: Webhook | None = None
+
+    def __post_init__(self) -> None:
+        """Make the keys ready to be found."""
+        object.__setattr__(self, "key_ring", KeyRing(self.keys))
 
     @property
     def rendering(self) -> Mapping[str, str]:

@@ -11,10 +11,12 @@ from __future__ import annotations
 import enum
 from typing import assert_never
 
+from tokenweir.core.policy import KeyEnd
 from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
     EncodingNotMetered,
+    EndedKey,
     EnvoyOutdated,
     InternalFault,
     LedgerUnavailable,
@@ -24,6 +26,7 @@ from tokenweir.core.rejection import (
     PathNotMetered,
     QuotaExhausted,
     Rejection,
+    RouteNotAllowed,
     UnknownKey,
     Unsatisfiable,
 )
@@ -37,6 +40,10 @@ class Reason(enum.StrEnum):
     REQUEST_EXCEEDS_LIMIT = "request_exceeds_limit"
     MALFORMED_REQUEST = "malformed_request"
     UNKNOWN_KEY = "unknown_key"
+    EXPIRED_KEY = "expired_key"
+    ROTATED_KEY = "rotated_key"
+    REVOKED_KEY = "revoked_key"
+    ROUTE_NOT_ALLOWED = "route_not_allowed"
     MODEL_NOT_ALLOWED = "model_not_allowed"
     MODEL_UNPRICED = "model_unpriced"
     PATH_NOT_METERED = "path_not_metered"
@@ -67,6 +74,12 @@ ENVOY_REASONS = frozenset(
     }
 )
 
+_REASON_OF_END = {
+    KeyEnd.EXPIRED: Reason.EXPIRED_KEY,
+    KeyEnd.ROTATED: Reason.ROTATED_KEY,
+    KeyEnd.REVOKED: Reason.REVOKED_KEY,
+}
+
 
 def reason_of(rejection: Rejection) -> Reason:  # noqa: C901, PLR0911, PLR0912 - a table
     """Return the name of *rejection*."""
@@ -79,6 +92,10 @@ def reason_of(rejection: Rejection) -> Reason:  # noqa: C901, PLR0911, PLR0912 -
             return Reason.MALFORMED_REQUEST
         case UnknownKey():
             return Reason.UNKNOWN_KEY
+        case EndedKey(end=end):
+            return _REASON_OF_END[end]
+        case RouteNotAllowed():
+            return Reason.ROUTE_NOT_ALLOWED
         case ModelNotAllowed():
             return Reason.MODEL_NOT_ALLOWED
         case ModelUnpriced():

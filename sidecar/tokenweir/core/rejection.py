@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tokenweir.core.policy import BUDGETS, Axis
+from tokenweir.core.policy import BUDGETS, Axis, KeyEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,21 @@ class UnknownKey:
 
 
 @dataclass(frozen=True, slots=True)
+class EndedKey:
+    """A key that was known: it does not work since *since_ms*, because of its *end*."""
+
+    end: KeyEnd
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RouteNotAllowed:
+    """The key may not be used for requests of the class *route*."""
+
+    route: str
+
+
+@dataclass(frozen=True, slots=True)
 class ModelNotAllowed:
     """The policy does not have the model, or not for this tenant or key."""
 
@@ -173,6 +188,8 @@ Rejection = (
     | Unsatisfiable
     | Malformed
     | UnknownKey
+    | EndedKey
+    | RouteNotAllowed
     | ModelNotAllowed
     | ModelUnpriced
     | PathNotMetered

@@ -38,7 +38,7 @@ from tokenweir.core.hold import (
     Subject,
     quotas_in,
 )
-from tokenweir.core.identify import Caller, Door, entry_of, identify
+from tokenweir.core.identify import Caller, Door, barred, entry_of, identify
 from tokenweir.core.outgoing import Admitted, Incoming, forward
 from tokenweir.core.partition import as_told
 from tokenweir.core.policy import OnLedgerFailure, Policy, Quota
@@ -128,7 +128,7 @@ class RequestSide:
         if subject is None:
             subject = Subject(
                 tenant=caller.tenant.name if caller else "",
-                key_id=caller.key_id if caller else "",
+                key_id=caller.key.id if caller else "",
                 user="",
                 route=self._entry.route,
                 model=request.model if request else "",
@@ -155,6 +155,9 @@ class RequestSide:
         if isinstance(caller, UnknownKey):
             return self._reject(caller)
         self._caller = caller
+        why = barred(caller, self._entry, self._now_ms)
+        if why is not None:
+            return self._reject(why)
         if self._entry.door in _READ:
             return self._expect_body()
         if self.head.ended or self._entry.door in (Door.UNKNOWN, Door.LOOKALIKE):
@@ -215,7 +218,7 @@ class RequestSide:
         if not event.denied.failures:
             # Only a hold that was cancelled before it was made is denied so.
             return self._reject(InternalFault(RETRY_MS))
-        quotas = {quota.id: quota for quota in self._caller.tenant.quotas}
+        quotas = {quota.id: quota for quota in self._caller.quotas}
         assert self.hold is not None
         why = self._exhausted(event.denied, quotas)
         before = self._attempt.model

@@ -21,6 +21,7 @@ from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
     EncodingNotMetered,
+    EndedKey,
     EnvoyOutdated,
     InternalFault,
     LedgerUnavailable,
@@ -31,11 +32,13 @@ from tokenweir.core.rejection import (
     QuotaExhausted,
     QuotaFailure,
     Rejection,
+    RouteNotAllowed,
     UnknownKey,
     Unsatisfiable,
 )
 from tokenweir.extproc import wording
 from tokenweir.extproc.budget_wording import model_unpriced, moment
+from tokenweir.extproc.key_wording import ended_key, route_not_allowed
 from tokenweir.extproc.messages import LocalReply
 
 MAX_MESSAGE = 500
@@ -66,7 +69,7 @@ def respond(rejection: Rejection, dialect: Dialect) -> LocalReply:
 
 
 def _extra_headers(rejection: Rejection) -> Headers:
-    if isinstance(rejection, UnknownKey):
+    if isinstance(rejection, UnknownKey | EndedKey):
         # RFC 9110, 11.6.1: a 401 "MUST send a WWW-Authenticate header field".
         return (("www-authenticate", 'Bearer realm="tokenweir"'),)
     if isinstance(rejection, EncodingNotMetered):
@@ -86,6 +89,12 @@ def _facts(rejection: Rejection) -> ErrorFacts:  # noqa: C901, PLR0911, PLR0912 
             return _refused(rejection, 400, message, param=param)
         case UnknownKey(message=message):
             return _refused(rejection, 401, message, code="invalid_api_key")
+        case EndedKey(end=end, since_ms=since_ms):
+            message, more = ended_key(end, since_ms), {"since": moment(since_ms)}
+            return _refused(rejection, 401, message, code="invalid_api_key", more=more)
+        case RouteNotAllowed(route=route):
+            message, told = route_not_allowed(route), {"route": route}
+            return _refused(rejection, 403, message, more=told)
         case ModelNotAllowed(model=model):
             message = wording.model_not_allowed(model)
             return _refused(rejection, 403, message, param="model")

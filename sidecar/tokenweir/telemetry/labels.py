@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 
-from tokenweir.core.policy import Policy, Tenant
+from tokenweir.core.policy import ApiKey, Policy, Tenant
 
 OTHER = "other"  # not in the policy
 NONE = "none"  # the exchange has none
@@ -21,7 +22,11 @@ class Labels:
         self._policy = policy
         self._tenants = frozenset(tenant.name for tenant in tenants[:MAX_TENANTS])
         self.quotas = _bounded(
-            (quota.id for tenant in tenants for quota in tenant.quotas), MAX_QUOTAS
+            chain(
+                (quota.id for tenant in tenants for quota in tenant.quotas),
+                (quota.id for key in _keys(policy) for quota in key.quotas),
+            ),
+            MAX_QUOTAS,
         )
 
     def tenant(self, name: str) -> str:
@@ -48,6 +53,11 @@ def _tenants(policy: Policy) -> list[Tenant]:
     if policy.single_tenant is not None:
         return [policy.tenants[policy.single_tenant]]
     return list(policy.tenants.values())
+
+
+def _keys(policy: Policy | None) -> Iterable[ApiKey]:
+    """Return those that count: none if every caller is one tenant."""
+    return policy.keys.values() if policy and not policy.single_tenant else ()
 
 
 def _known(name: str, names: Iterable[str]) -> str:
