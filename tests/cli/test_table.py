@@ -47,3 +47,11 @@ def test_no_rows() -> None:
 def test_shown(cell: str | int, text: str) -> None:
     """A name that a client chose can't command the terminal, nor fill it."""
     assert shown(cell) == text
+
+
+def test_wide_names() -> None:
+    """Columns stay in line under names of wide characters and of combining marks."""
+    rows = [["株式会社", 1], ["Mu\u0308ller", 22]]
+    text = table(["tenant", "total"], rows, bold=False)
+
+    assert text == ("tenant    total\n株式会社      1\nMu\u0308ller       22")

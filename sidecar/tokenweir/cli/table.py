@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tokenweir.cli.text_width import clipped, padded, width
+
 MAX_NAME = 48
 GAP = "  "
 BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
@@ -31,7 +33,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Cell]], *, bold: bool) ->
         bold: Set the head off, by an escape sequence.
     """
     texts = [[shown(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(head, *texts, strict=True)]
+    widths = [max(map(width, column)) for column in zip(head, *texts, strict=True)]
     numeric = (
         [isinstance(cell, int | Amount) for cell in rows[0]]
         if rows
@@ -39,11 +41,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Cell]], *, bold: bool) ->
     )
 
     def line(cells: Sequence[str]) -> str:
-        padded = (
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(cells, widths, numeric, strict=True)
+        shaped = (
+            padded(cell, columns, right=right)
+            for cell, columns, right in zip(cells, widths, numeric, strict=True)
         )
-        return GAP.join(padded).rstrip()
+        return GAP.join(shaped).rstrip()
 
     first = line(head)
     return "\n".join([f"{BOLD}{first}{PLAIN}" if bold else first, *map(line, texts)])
@@ -53,5 +55,4 @@ def shown(cell: Cell) -> str:
     """Return *cell* as it is printed."""
     if isinstance(cell, int):
         return f"{cell:,}"
-    name = "".join(c for c in cell if c.isprintable())
-    return name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…"
+    return clipped("".join(c for c in cell if c.isprintable()), MAX_NAME)
