@@ -1,7 +1,7 @@
 """Notes what would be logged and measured."""
 
 from tokenweir.core.budget import Crossing
-from tokenweir.telemetry.hooks import ExchangeDetails
+from tokenweir.telemetry.hooks import Delivery, ExchangeDetails
 
 
 class Recorder:
@@ -44,6 +44,9 @@ class Recorder:
 
     def envoy_rendering(self, stale: tuple[str, ...]) -> None:
         self.stale.append(stale)
+
+    def webhook(self, outcome: Delivery, waiting: int, reason: str = "") -> None:
+        """Nobody asks for it."""
 
     def policy_loaded(self, digest: str) -> None:
         """Nobody asks for it."""

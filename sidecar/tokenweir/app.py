@@ -42,12 +42,15 @@ from tokenweir.telemetry import libraries
 from tokenweir.telemetry.fanout import Fanout
 from tokenweir.telemetry.logs import JsonLog
 from tokenweir.telemetry.metrics import Metrics
+from tokenweir.telemetry.webhook import BudgetWebhook
 from tokenweir.tokenizers.counter import TokenCounter
 
 # How long streams that are still open may take: as long as one answer.
 STOP_SECONDS = 2.0
 # How long what was settled last may wait for the ledger before this process ends.
 FLUSH_SECONDS = 4.0
+# How long a webhook may be tried once more before this process ends.
+WEBHOOK_SECONDS = 1.0
 DRAIN_POLL_SECONDS = 0.05
 # How long a thread that reads or counts may keep the interpreter while the loop wants
 # it: at each of the dozen steps of an exchange. Python's own choice is five times that.
@@ -128,7 +131,9 @@ class Processor:
         self._settings = settings
         self._metrics = Metrics()
         self._log = JsonLog(on_dropped=self._metrics.line_dropped)
-        self._hooks = Fanout((self._log, self._metrics), self._metrics.sink_failed)
+        sinks = (self._log, self._metrics)
+        self._webhook = BudgetWebhook(Fanout(sinks, self._metrics.sink_failed))
+        self._hooks = Fanout(sinks, self._metrics.sink_failed, self._webhook.tell)
         self._counter = TokenCounter(on_fault=self._hooks.fault)
         self._store = RedisStore(
             settings.ledger_url,
@@ -185,6 +190,7 @@ class Processor:
         await self._admin.start()
         await self._sweeper.start()
         self._eviction.start()
+        self._webhook.start()
         self._watcher.start(self.policy)
         await self._server.start()
         self._log.event(
@@ -208,6 +214,7 @@ class Processor:
         await self._eviction.stop()
         await self._ledger.flush(FLUSH_SECONDS)
         await self._ledger.close()
+        await self._webhook.stop(WEBHOOK_SECONDS)
         self._counter.close()
         await self._admin.stop()
         self._log.event("stopped")
@@ -232,6 +239,7 @@ class Processor:
     def _use_policy(self, policy: Policy) -> None:
         self.policy = policy
         self._metrics.use_policy(policy)
+        self._webhook.use(policy.webhook)
         self._rendering.policy_changed()
 
     def _arrival(self, rendered: str) -> Arrival:

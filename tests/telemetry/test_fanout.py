@@ -4,7 +4,7 @@ from tests.telemetry.exchanges import ADMITTED
 from tokenweir.core.budget import Crossing
 from tokenweir.core.window import Window
 from tokenweir.telemetry.fanout import Fanout
-from tokenweir.telemetry.hooks import ExchangeDetails
+from tokenweir.telemetry.hooks import Delivery, ExchangeDetails
 
 
 class Recorder:
@@ -39,6 +39,9 @@ class Recorder:
     def policy_refused(self, problems: tuple[str, ...]) -> None:
         self.calls.append(("policy_refused", problems))
 
+    def webhook(self, outcome: Delivery, waiting: int, reason: str = "") -> None:
+        self.calls.append(("webhook", outcome, waiting, reason))
+
     def envoy_rendering(self, stale: tuple[str, ...]) -> None:
         self.calls.append(("envoy_rendering", stale))
 
@@ -68,6 +71,7 @@ CALLS: list[tuple[object, ...]] = [
     ("policy_loaded", "0123456789ab"),
     ("policy_refused", ("tenants: missing",)),
     ("envoy_rendering", ("retries",)),
+    ("webhook", Delivery.FAILED, 3, "status_500"),
     ("fault", "request", ERROR),
 ]
 
@@ -83,6 +87,7 @@ def call_all(fanout: Fanout) -> None:
     fanout.policy_loaded("0123456789ab")
     fanout.policy_refused(("tenants: missing",))
     fanout.envoy_rendering(("retries",))
+    fanout.webhook(Delivery.FAILED, 3, "status_500")
     fanout.fault("request", ERROR)
 
 
@@ -94,6 +99,15 @@ def test_every_sink_gets_every_call() -> None:
 
     assert first.calls == CALLS
     assert second.calls == CALLS
+
+
+def test_budgets_are_told_of_besides() -> None:
+    """Whoever is no sink can hear of budgets, broken sinks or not."""
+    told: list[Crossing] = []
+
+    call_all(Fanout([Broken()], on_crossing=told.append))
+
+    assert told == [CROSSING]
 
 
 def test_a_broken_sink_stops_no_other() -> None:

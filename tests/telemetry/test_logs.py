@@ -23,7 +23,7 @@ from tokenweir.core.rejection import (
 )
 from tokenweir.core.usage import Source, TokenUsage
 from tokenweir.core.window import Window
-from tokenweir.telemetry.hooks import ExchangeDetails
+from tokenweir.telemetry.hooks import Delivery, ExchangeDetails
 from tokenweir.telemetry.logs import JsonLog, Level, UserIds
 from tokenweir.telemetry.throttle import MOST_LINES, WINDOW_S
 
@@ -357,6 +357,20 @@ def test_budgets(sink: Sink) -> None:
     assert (line["event"], line["level"]) == ("budget_crossed", "warning")
     assert (line["limit"], line["percent"]) == ("acme.day|tenant=acme", 80)
     assert (line["spent"], line["capacity"], line["window_ends_ms"]) == (82, 100, 9)
+
+
+def test_webhook(sink: Sink) -> None:
+    """What it has not taken is told, and not too often; what it has taken is not."""
+    sink.log.webhook(Delivery.DELIVERED, 2)
+    for _ in range(50):
+        sink.log.webhook(Delivery.FAILED, 3, "status_500")
+    sink.log.webhook(Delivery.DROPPED, 2, "too_old")
+    lines = sink.lines()
+
+    told = [(line["event"], line["level"], line["reason"]) for line in lines]
+    assert told[:-1] == [("webhook_failed", "warning", "status_500")] * 20
+    assert told[-1] == ("webhook_dropped", "error", "too_old")
+    assert lines[0]["waiting"] == 3
 
 
 def test_policies(sink: Sink) -> None:

@@ -17,6 +17,7 @@ from tokenweir.core.policy import Axis
 from tokenweir.core.rejection import InternalFault, UnknownKey, Unsatisfiable
 from tokenweir.core.usage import TokenUsage
 from tokenweir.core.window import Window
+from tokenweir.telemetry.hooks import Delivery
 from tokenweir.telemetry.metrics import Metrics
 
 RPM, TPM = "acme.requests_per_minute", "acme.tokens_per_minute"
@@ -240,6 +241,19 @@ def test_events(metrics: Metrics) -> None:
     assert value(metrics, "faults_total", where="session") == 1
     assert value(metrics, "log_lines_dropped_total") == 1
     assert value(metrics, "sink_errors_total", sink="JsonLog") == 1
+
+
+def test_webhook(metrics: Metrics) -> None:
+    """Tries are counted by how they ended, from 0 on, and who waits is told."""
+    before = value(metrics, "webhook_messages_total", outcome="failed")
+    metrics.webhook(Delivery.FAILED, 3, "status_500")
+    metrics.webhook(Delivery.DELIVERED, 2)
+
+    assert before == 0
+    assert value(metrics, "webhook_messages_total", outcome="failed") == 1
+    assert value(metrics, "webhook_messages_total", outcome="delivered") == 1
+    assert value(metrics, "webhook_messages_total", outcome="dropped") == 0
+    assert value(metrics, "webhook_waiting") == 2
 
 
 def test_eviction(metrics: Metrics) -> None:

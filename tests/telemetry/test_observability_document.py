@@ -10,6 +10,7 @@ from tokenweir.core.budget import Crossing
 from tokenweir.core.policy import Axis
 from tokenweir.core.rejection import QuotaFailure
 from tokenweir.core.window import Window
+from tokenweir.telemetry.hooks import Delivery
 
 OBSERVABILITY = Path(__file__).parents[2] / "docs" / "observability.md"
 
@@ -49,6 +50,8 @@ def test_every_event_is_documented() -> None:
     sink.log.policy_refused(("tenants: missing",))
     sink.log.envoy_rendering(("retries",))
     sink.log.envoy_rendering(())
+    sink.log.webhook(Delivery.FAILED, 1, "status_500")
+    sink.log.webhook(Delivery.DROPPED, 1, "too_old")
     sink.log.fault("request", ValueError())
     sink.log.library({})
     events = {line["event"] for line in sink.lines()} | {"lines_dropped"}

@@ -7,7 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tokenweir.core.budget import Crossing
-from tokenweir.telemetry.hooks import Events, ExchangeDetails, OnExchangeEnd
+from tokenweir.telemetry.hooks import (
+    Delivery,
+    Events,
+    ExchangeDetails,
+    OnExchangeEnd,
+)
 
 
 class Sink(OnExchangeEnd, Events, Protocol):
@@ -20,13 +25,19 @@ class Fanout:
 
     What a sink raises is swallowed: *on_error* is told the class of the sink, and
     may raise itself. The other sinks are called all the same.
+
+    *on_crossing* is told of budgets besides, and does not raise.
     """
 
     def __init__(
-        self, sinks: Sequence[Sink], on_error: Callable[[str], None] = lambda _: None
+        self,
+        sinks: Sequence[Sink],
+        on_error: Callable[[str], None] = lambda _: None,
+        on_crossing: Callable[[Crossing], None] = lambda _: None,
     ) -> None:
         self._sinks = tuple(sinks)
         self._on_error = on_error
+        self._on_crossing = on_crossing
 
     def __call__(self, details: ExchangeDetails) -> None:
         """See `OnExchangeEnd`."""
@@ -51,6 +62,7 @@ class Fanout:
     def budget_crossed(self, crossing: Crossing) -> None:
         """See `Events`."""
         self._each(lambda sink: sink.budget_crossed(crossing))
+        self._on_crossing(crossing)
 
     def spool_size(self, waiting: int) -> None:
         """See `Events`."""
@@ -63,6 +75,10 @@ class Fanout:
     def policy_refused(self, problems: tuple[str, ...]) -> None:
         """See `Events`."""
         self._each(lambda sink: sink.policy_refused(problems))
+
+    def webhook(self, outcome: Delivery, waiting: int, reason: str = "") -> None:
+        """See `Events`."""
+        self._each(lambda sink: sink.webhook(outcome, waiting, reason))
 
     def envoy_rendering(self, stale: tuple[str, ...]) -> None:
         """See `Events`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,6 +37,14 @@ class ExchangeDetails:
     governor_ms: float = 0.0
     ledger_ms: float = 0.0
     quotas: tuple[str, ...] = ()
+
+
+class Delivery(enum.StrEnum):
+    """What became of a try to tell a webhook something."""
+
+    DELIVERED = "delivered"
+    FAILED = "failed"  # it is tried again
+    DROPPED = "dropped"  # it is given up
 
 
 class OnExchangeEnd(Protocol):
@@ -89,6 +98,14 @@ class Events(LedgerEvents, Protocol):
 
     def policy_refused(self, problems: tuple[str, ...]) -> None:
         """A changed policy can't be used: the last good one stays."""
+
+    def webhook(self, outcome: Delivery, waiting: int, reason: str = "") -> None:
+        """
+        The webhook of budgets has taken a message, or has not.
+
+        *waiting* are those that it is still to be told. *reason* is why it was not
+        taken: a status, the type of an error, or a word of ours.
+        """
 
     def envoy_rendering(self, stale: tuple[str, ...]) -> None:
         """Envoy was rendered before the policy paths *stale* were as they are now."""

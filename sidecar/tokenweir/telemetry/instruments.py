@@ -22,6 +22,8 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
+from tokenweir.telemetry.hooks import Delivery
+
 PREFIX = "tokenweir"
 # Answers of models take from a tenth of a second to minutes.
 DURATION_BUCKETS_S = (
@@ -56,6 +58,7 @@ class Instruments:
         self._declare_ledger()
         self._declare_policy()
         self._declare_budgets()
+        self._declare_webhook()
         self._declare_faults()
 
     def _declare_exchanges(self) -> None:
@@ -157,6 +160,18 @@ class Instruments:
             "budget_crossed",
             "Windows in which a budget's spending passed so many percent.",
             *("quota", "percent"),
+        )
+
+    def _declare_webhook(self) -> None:
+        self.webhook_messages = self._counter(
+            "webhook_messages",
+            "Messages about budgets by what became of a try to tell the webhook.",
+            "outcome",
+        )
+        for outcome in Delivery:
+            self.webhook_messages.labels(outcome)
+        self.webhook_waiting = self._gauge(
+            "webhook_waiting", "Messages about budgets that the webhook has not taken."
         )
 
     def _declare_faults(self) -> None:

@@ -33,7 +33,7 @@ from tokenweir.core.rejection import (
 )
 from tokenweir.core.usage import TokenUsage
 from tokenweir.telemetry.decision import decision_of
-from tokenweir.telemetry.hooks import ExchangeDetails
+from tokenweir.telemetry.hooks import Delivery, ExchangeDetails
 from tokenweir.telemetry.lines import LineWriter
 from tokenweir.telemetry.places import error_facts, type_name
 from tokenweir.telemetry.throttle import Throttle
@@ -217,6 +217,19 @@ class JsonLog:
         """Tell what is wrong with a changed policy."""
         listed = [_bounded(problem) for problem in problems[:MAX_LISTED]]
         self.event("policy_refused", Level.ERROR, problems=listed, count=len(problems))
+
+    def webhook(self, outcome: Delivery, waiting: int, reason: str = "") -> None:
+        """Tell of messages that the webhook did not take; of the others nothing."""
+        if outcome is Delivery.DELIVERED:
+            return
+        lost = outcome is Delivery.DROPPED
+        fields = {
+            "reason": reason,
+            "waiting": waiting,
+            "left_out": self._throttle.admit(f"webhook {outcome}"),
+        }
+        level = Level.ERROR if lost else Level.WARNING
+        self._bounded_event(f"webhook_{outcome}", level, fields)
 
     def envoy_rendering(self, stale: tuple[str, ...]) -> None:
         """Tell what of the policy is not in force until Envoy is rendered anew."""

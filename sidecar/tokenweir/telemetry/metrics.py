@@ -15,7 +15,7 @@ from tokenweir.core.pricing import UNPRICED
 from tokenweir.core.reason import Reason, reason_of
 from tokenweir.core.rejection import QuotaExhausted, Rejection, Unsatisfiable
 from tokenweir.telemetry.decision import decision_of
-from tokenweir.telemetry.hooks import ExchangeDetails
+from tokenweir.telemetry.hooks import Delivery, ExchangeDetails
 from tokenweir.telemetry.instruments import Instruments
 from tokenweir.telemetry.labels import NONE, Labels
 
@@ -160,6 +160,16 @@ class Metrics:
     def policy_refused(self, problems: tuple[str, ...]) -> None:  # noqa: ARG002
         """Count a changed policy that can't be used; the log has its problems."""
         self._instruments.policy_refused.inc()
+
+    def webhook(
+        self,
+        outcome: Delivery,
+        waiting: int,
+        reason: str = "",  # noqa: ARG002, the log has it
+    ) -> None:
+        """Count what became of a message, and tell how many wait."""
+        self._instruments.webhook_messages.labels(outcome).inc()
+        self._instruments.webhook_waiting.set(waiting)
 
     def envoy_rendering(self, stale: tuple[str, ...]) -> None:
         """Tell how much of the policy Envoy has to be rendered anew for."""
