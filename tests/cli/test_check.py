@@ -100,6 +100,11 @@ def test_a_summary_of_everything(
             "tokens, 1,000 if the app sets no cap"
         ),
         "  acme: 1 key, models gpt-* and claude-3",
+        (
+            "    key acme-ci: models gpt-4o-mini only, routes chat_completions and models "
+            "only, until 2100-01-31T03:00:00Z"
+        ),
+        "      60 requests per minute, for each key",
         "    600 requests per minute, 10 at once, in shadow mode",
         "    60,000 input tokens per minute, for each key and model",
         "    8 at a time, models *, routes messages",

@@ -61,7 +61,12 @@ models:
 tenants:
   acme:
     keys:
-      - {{id: acme-ci, sha256: "{KEY_A}", models: [gpt-4o-mini]}}
+      - id: acme-ci
+        sha256: "{KEY_A}"
+        models: [gpt-4o-mini]
+        routes: [chat_completions, models]
+        expires_at: 2100-01-31T12:00:00+09:00
+        quotas: [{{requests_per_minute: 60}}, {{budget_usd: 5, per: day}}]
     models: [gpt-*, claude-3]
     on_ledger_failure: open
     quotas:

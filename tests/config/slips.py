@@ -31,6 +31,10 @@ NO_END = (
 )
 BUDGET = "tenants.acme.quotas.0"
 EXCEEDED = "tenants.acme.quotas.0.on_exceeded"
+MOMENT = (
+    "must be a moment with an offset from UTC, such as `2027-01-31T00:00:00Z` or "
+    "`2027-01-31T00:00:00+09:00`"
+)
 REFERENCE = (
     "must say where the secret is, as env:OPENAI_API_KEY or file:/run/secrets/openai; "
     "the secret itself has no place in a policy"
@@ -112,6 +116,13 @@ SLIPS = [
     ("  acme:", "  ac me:", f"tenants.ac me: {NAMES} (line 9)"),
     (f'"{KEY_A}"', CANARY, "tenants.acme.keys.0.sha256: must be 64 hex digits, the SHA-256 of the key and not the key itself: `tokenweir keys hash` prints it (line 11)"),
     (f'sha256: "{KEY_A}"', f"key: {CANARY}", "tenants.acme.keys.0.sha256: is missing (line 11)\ntenants.acme.keys.0.key: is unknown; did you mean `sha256`? (line 11)"),
+    (f'"{KEY_A}"', f'"{KEY_A}", expires: 90d', "tenants.acme.keys.0.expires: is unknown; did you mean `expires_at`? (line 11)"),
+    (f'"{KEY_A}"', f'"{KEY_A}", expires_at: 2027-01-31', f"tenants.acme.keys.0.expires_at: {MOMENT} (line 11)"),
+    (f'"{KEY_A}"', f'"{KEY_A}", expires_at: 2027-01-31T00:00:00', f"tenants.acme.keys.0.expires_at: {MOMENT} (line 11)"),
+    (f'"{KEY_A}"', f'"{KEY_A}", expires_at: 2027-02-30T00:00:00Z', "tenants.acme.keys.0.expires_at: must be a day and a time that there are (line 11)"),
+    (f'"{KEY_A}"', f'"{KEY_A}", routes: []', "tenants.acme.keys.0.routes: must name at least one; without this field it is for all (line 11)"),
+    (f'"{KEY_A}"', f'"{KEY_A}", quotas: [{{concurrency: 0}}]', "tenants.acme.keys.0.quotas.0.concurrency: must be at least 1 (line 11)"),
+    (f'"{KEY_A}"', f'"{KEY_A}", quotas: [{{budget_usd: 1, models: [gpt-5]}}]', "tenants.acme.keys.0.quotas.0.models.0: matches no model of this policy (line 11)\ntenants.acme.keys.0.quotas.0.per: is missing: say `hour`, `day`, `week` or `month` (line 11)"),
     (f'"{KEY_A}"', f'"{KEY_A}", models: [gpt-5]', "tenants.acme.keys.0.models.0: matches no model of this policy (line 11)"),
     ("    keys:", "    models: []\n    keys:", "tenants.acme.models: must name at least one; without this field it is for all (line 10)"),
     ("    keys:", "    models: [gpt-4o-mini, gpt-5*]\n    keys:", "tenants.acme.models.1: matches no model of this policy (line 10)"),

@@ -142,6 +142,26 @@ def test_quotas_that_can_never_match(
     assert len(lines) == (not can_match)
 
 
+@pytest.mark.parametrize(
+    ("key", "can_match"),
+    [
+        ({}, True),
+        ({"models": ["gpt-4o"]}, True),
+        ({"models": ["claude"]}, False),
+    ],
+)
+def test_quotas_of_keys_that_can_never_match(
+    key: dict[str, Any], can_match: bool
+) -> None:
+    """What a key may call is what its own limits are for."""
+    quota = {"tokens_per_minute": 1, "models": ["gpt-*"]}
+    tenant = {"keys": [{**KEYS[0], **key, "quotas": [quota]}], "quotas": [quota]}
+    lines = advise(policy(tenants={"acme": tenant}))
+
+    text = "quota acme/k.tokens_per_minute: can never match, so it limits nothing"
+    assert lines == (() if can_match else (text,))
+
+
 def test_opaque_requests_can_come_if_a_provider_takes_them() -> None:
     """A quota on that route is only in vain if all providers refuse."""
     opaque = {"o": {**PROVIDERS["o"], "unknown_paths": "opaque"}, "a": PROVIDERS["a"]}

@@ -195,6 +195,58 @@ def test_rates_of_other_models() -> None:
     assert places(budget, {**RATE, "routes": ["chat_completions"]}, BLOCK) == [NO_RATE]
 
 
+def of_key(
+    *quotas: dict[str, Any], models: list[str] | None = None, **others: Any
+) -> list[str]:
+    """Return where something is told of the *quotas* of a key that may call *models*."""
+    key = {"id": "k", "sha256": "a" * 64, "quotas": list(quotas)}
+    keys = [
+        {"id": "j", "sha256": "b" * 64},
+        key | ({"models": models} if models else {}),
+    ]
+    tenant = {"keys": keys, "quotas": others.pop("tenant", [])}
+    return places(**{"globex": tenant, **others})
+
+
+def test_budgets_of_keys() -> None:
+    """What stops a key's budget may be its own, its tenant's or everybody's."""
+    no_end = "tenants.globex.keys.1.quotas.0.on_exceeded.hard_limit_usd"
+    no_rate = no_end.replace("hard_limit_usd", "throttle_percent")
+    everybody = {**BLOCK, "partition": ["tenant"]}
+
+    assert of_key(CHEAPER) == [no_end]
+    assert not of_key(CHEAPER, BLOCK)
+    assert not of_key(CHEAPER, tenant=[BLOCK])
+    assert not of_key(CHEAPER, top=[everybody])
+    assert of_key(SLOWER, BLOCK) == [no_rate]
+    assert not of_key(SLOWER, tenant=[BLOCK, RATE])
+    assert of_key(CHEAPER, tenant=[{**BLOCK, "models": ["small"]}]) == [no_end]
+    assert not of_key(
+        CHEAPER, models=["small"], tenant=[{**BLOCK, "models": ["small"]}]
+    )
+
+
+def test_what_a_key_has_stops_no_other() -> None:
+    """A tenant's budget is not stopped by one of a single key."""
+    key = {"id": "k", "sha256": "a" * 64, "quotas": [BLOCK]}
+    place = NO_END.replace("acme", "globex")
+
+    assert places(globex={"keys": [key], "quotas": [CHEAPER]}) == [place]
+
+
+def test_what_is_left_out_of_a_key() -> None:
+    """It may be what stops the rest of it; another key's may not."""
+    place = ("tenants", "globex", "keys")
+    quotas = (*place, 1, "quotas")
+    gone = LeftOut(frozenset({(*quotas, 1)}))
+    # The first key is gone: the second is what is left.
+    moved = LeftOut(frozenset({(*place, 0), (*place, 2, "quotas", 1)}), {place: (1, 2)})
+
+    assert not of_key(CHEAPER, left_out=gone)
+    assert of_key(CHEAPER, left_out=LeftOut(frozenset({(*place, 0, "quotas", 1)})))
+    assert not of_key(CHEAPER, left_out=moved)
+
+
 def test_what_is_left_out_may_be_what_is_missing() -> None:
     """One mistake is not told twice."""
     own = LeftOut(frozenset({("tenants", "acme", "quotas", 1)}))

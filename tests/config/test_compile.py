@@ -11,10 +11,13 @@ from tokenweir.config.compile import compile_policy, compile_webhook
 from tokenweir.config.schema import PolicyFile
 from tokenweir.core.policy import (
     ApiKey,
+    Axis,
+    KeyEnd,
     Model,
     OnLedgerFailure,
     Policy,
     Provider,
+    Quota,
     Secret,
     Tenant,
     TimeoutClass,
@@ -165,6 +168,29 @@ def test_tenants_and_their_keys() -> None:
     assert policy.keys == {KEY_A: ApiKey("k", "acme", ("m",))}
     assert policy.tenants["acme"].models == ("m", "x*")
     assert KEY_A not in repr(policy)
+
+
+def test_a_key_with_everything() -> None:
+    """Its scopes and limits are those of the key, its default the tenant's."""
+    key = {
+        "id": "k",
+        "sha256": KEY_A,
+        "routes": ["messages"],
+        "expires_at": "1970-01-01T01:00:01+01:00",
+        "quotas": [{"concurrency": 2}],
+    }
+    policy = compiled(tenants={"acme": {"keys": [key], "on_ledger_failure": "open"}})
+
+    quota = Quota(
+        id="acme/k.concurrency",
+        axis=Axis.CONCURRENCY,
+        rate=0,
+        capacity=2,
+        partition=("tenant", "key"),
+        on_ledger_failure=OnLedgerFailure.OPEN,
+    )
+    made = ApiKey("k", "acme", (), ("messages",), (quota,), 1_000, KeyEnd.EXPIRED)
+    assert policy.keys == {KEY_A: made}
 
 
 def test_every_tenant_has_the_shared_quotas() -> None:

@@ -11,6 +11,7 @@ from tokenweir.config.compile_quota import (
     EVERY_TENANT,
     THRESHOLDS,
     compile_quota,
+    key_scope,
     quota_id,
 )
 from tokenweir.config.schema import QuotaEntry
@@ -18,6 +19,7 @@ from tokenweir.core.policy import Axis, Budget, OnExceeded, OnLedgerFailure, Quo
 from tokenweir.core.window import Calendar, Per
 
 CLOSED, OPEN = OnLedgerFailure.CLOSED, OnLedgerFailure.OPEN
+CI = key_scope("acme", "ci")
 
 
 def entry(**fields: Any) -> QuotaEntry:
@@ -103,6 +105,8 @@ def test_both_ways_to_say_what_counts(fields: dict[str, Any], axis: Axis) -> Non
         (EVERY_TENANT, ["provider", "model"], ("model", "provider")),
         (EVERY_TENANT, ["model", "user"], ("tenant", "user", "model")),
         (EVERY_TENANT, ["key"], ("tenant", "key")),
+        (CI, None, ("tenant", "key")),
+        (CI, ["model"], ("tenant", "key", "model")),
     ],
 )
 def test_partitions(
@@ -123,6 +127,10 @@ def test_partitions(
         ("acme", {"partition": ["key"]}, "acme.concurrency_by_key"),
         ("acme", {"partition": ["model", "user"]}, "acme.concurrency_by_user_model"),
         ("acme", {"partition": ["user"], "name": "slow"}, "acme.slow"),
+        (CI, {}, "acme/ci.concurrency"),
+        (CI, {"partition": ["key", "tenant"]}, "acme/ci.concurrency"),
+        (CI, {"partition": ["model"]}, "acme/ci.concurrency_by_model"),
+        (CI, {"name": "mine"}, "acme/ci.mine"),
         (EVERY_TENANT, {"partition": ["tenant"]}, "*.concurrency"),
         (EVERY_TENANT, {"partition": ["model"]}, "*.concurrency_by_model"),
         (

@@ -277,6 +277,22 @@ def test_keys_are_unique_in_the_policy() -> None:
     ]
 
 
+def test_quotas_of_keys() -> None:
+    """They are looked at as those of tenants are."""
+    quotas = [LIMIT, LIMIT, {"concurrency": 2, "name": "x", "models": ["o9"]}]
+    key = {"id": "a", "sha256": KEY_A, "quotas": quotas}
+    lines = told(tenants={"acme": {"keys": [key], "quotas": [LIMIT]}})
+
+    place = "tenants.acme.keys.0.quotas"
+    assert lines == [
+        (
+            f"{place}.1.name: must be set and different: another quota of this list has "
+            "the same axis and partition, or this name"
+        ),
+        f"{place}.2.models.0: matches no model of this policy",
+    ]
+
+
 @pytest.mark.parametrize("section", ["providers", "models", "tenants"])
 def test_sections_have_entries(section: str) -> None:
     """An empty section is told, unless its entries are only left out."""

@@ -37,6 +37,11 @@ def small() -> Any:
             ("tenants", "acme", "quotas", 1, "models", 0),
             ("tenants", "acme", "quotas", 1),
         ),
+        (
+            ("tenants", "acme", "keys", 0, "quotas", 1, "mode"),
+            ("tenants", "acme", "keys", 0, "quotas", 1),
+        ),
+        (("tenants", "acme", "keys", 0, "quotas"), ("tenants", "acme", "keys", 0)),
         (("quotas", 0, "mode"), ("quotas", 0)),
         (("quotas",), ("quotas",)),
     ],

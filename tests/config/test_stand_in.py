@@ -28,8 +28,12 @@ def small() -> Any:
         (("providers", "openai"), {"base_url": 1, "dialect": 2, "zzz": 3}),
         (("providers", "openai"), {"credential": 1, "allow_plaintext": "yes"}),
         (("models", "gpt-4o-mini"), {"provider": 1, "max_output_tokens": 0}),
-        (("tenants", "acme", "keys", 0), {"id": 1, "sha256": 2, "models": 3}),
+        (
+            ("tenants", "acme", "keys", 0),
+            {"id": 1, "sha256": 2, "models": 3, "expires_at": 4},
+        ),
         (QUOTA, {"requests_per_minute": "x", "mode": 1, "partition": 2}),
+        (("tenants", "acme", "keys", 0), {"routes": ["x"], "quotas": 5}),
         (QUOTA, {"rpm": 1}),
         (QUOTA, {"budget_usd": "x", "per": "year", "anchor": 1, "on_exceeded": 5}),
         (QUOTA, {"budget_tokens": "x", "time_zone": 1, "alerts": 1}),

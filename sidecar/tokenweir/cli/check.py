@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tokenweir.cli import EXIT_FINE, EXIT_PROBLEMS, Subparsers
 from tokenweir.cli.budget_text import after_text, window_text
+from tokenweir.cli.key_text import key_text
 from tokenweir.cli.price_text import price_text
 from tokenweir.cli.problems import tell
 from tokenweir.core.errors import PolicyError
@@ -86,7 +87,8 @@ def _summary(policy: Policy, *, credentials: bool) -> Iterator[str]:
     for tenant in policy.tenants.values():
         keys = [key for key in policy.keys.values() if key.tenant == tenant.name]
         yield f"  {_tenant(tenant, len(keys))}"
-        yield from (f"    {_key(key)}" for key in keys if key.models)
+        for key in keys:
+            yield from _key(key, now_ms)
         yield from (f"    {_quota(quota)}" for quota in tenant.quotas)
     if policy.single_tenant is not None:
         yield f"\nevery caller is tenant {policy.single_tenant}, whatever key it sends"
@@ -114,8 +116,12 @@ def _tenant(tenant: Tenant, keys: int) -> str:
     return f"{tenant.name}: {keys} {'key' if keys == 1 else 'keys'}, {models}"
 
 
-def _key(key: ApiKey) -> str:
-    return f"key {key.id}: models {_listed(key.models)} only"
+def _key(key: ApiKey, now_ms: int) -> Iterator[str]:
+    """Yield what binds *key* alone, if anything does."""
+    text = key_text(key, now_ms)
+    if text is not None or key.quotas:
+        yield f"    key {key.id}: {text or 'with limits of its own'}"
+    yield from (f"      {_quota(quota)}" for quota in key.quotas)
 
 
 def _quota(quota: Quota) -> str:

@@ -8,6 +8,7 @@ bill comes: so whatever can't ever match is said before it is relied on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from tokenweir.config.budget_advice import BudgetAdvice
 from tokenweir.config.name_pattern import any_overlap
@@ -95,12 +96,17 @@ def _quota_advice(policy: Policy) -> Iterator[str]:
 
 
 def _quotas(policy: Policy) -> Iterator[tuple[Quota, list[Tenant]]]:
-    """Yield each quota once, with the tenants that have it."""
+    """Yield each quota once, with the tenants (or the one key's bearer) that have it."""
     having: dict[str, tuple[Quota, list[Tenant]]] = {}
     for tenant in policy.tenants.values():
         for quota in tenant.quotas:
             having.setdefault(quota.id, (quota, []))[1].append(tenant)
     yield from having.values()
+    for key in policy.keys.values():
+        tenant = policy.tenants[key.tenant]
+        models = key.models or tenant.models
+        bearer = replace(tenant, models=models, quotas=key.quotas + tenant.quotas)
+        yield from ((quota, [bearer]) for quota in key.quotas)
 
 
 def _matched(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from tokenweir.config.budget_entry import OnExceededEntry
 from tokenweir.config.budget_fit import budget_unit
@@ -31,15 +32,17 @@ Placed = tuple[Path, QuotaEntry]
 @dataclass(frozen=True, slots=True)
 class _Scope:
     """
-    What is enforced for one tenant.
+    What is enforced for one tenant, or for one of its keys.
 
     Attributes:
         tenant: Its name.
-        quotas: With their places, its own first.
+        judged: With their places: those that are to be stopped.
+        quotas: All that apply, those among them.
         bounds: Lists of models. Whatever it calls is in each of them.
     """
 
     tenant: str
+    judged: tuple[Placed, ...]
     quotas: tuple[Placed, ...]
     bounds: tuple[Sequence[str], ...]
 
@@ -57,7 +60,9 @@ def endless(file: PolicyFile, left_out: LeftOut) -> Iterator[Problem]:
     for name in file.tenants:
         if left_out.inside(("tenants", name, "quotas")):
             continue
-        for problem in _of_tenant(_scope(file, name)):
+        of_tenant = _scope(file, name)
+        scopes = [of_tenant, *_key_scopes(file, left_out, of_tenant)]
+        for problem in chain.from_iterable(map(_in_scope, scopes)):
             # A quota at the top is told for the first tenant only.
             if problem.path not in told:
                 yield problem
@@ -66,22 +71,36 @@ def endless(file: PolicyFile, left_out: LeftOut) -> Iterator[Problem]:
 
 def _scope(file: PolicyFile, name: str) -> _Scope:
     tenant = file.tenants[name]
-    lists: tuple[tuple[Path, Sequence[QuotaEntry]], ...] = (
-        (("tenants", name, "quotas"), tenant.quotas),
-        (("quotas",), file.quotas),
-    )
-    quotas = tuple(
-        ((*place, index), quota)
-        for place, entries in lists
-        for index, quota in enumerate(entries)
-        if quota.mode == "enforce"
+    quotas = (
+        *_enforced(tenant.quotas, ("tenants", name, "quotas")),
+        *_enforced(file.quotas, ("quotas",)),
     )
     bounds = (tenant.models or (), tuple(file.models))
-    return _Scope(name, quotas, tuple(bound for bound in bounds if bound))
+    return _Scope(name, quotas, quotas, tuple(bound for bound in bounds if bound))
 
 
-def _of_tenant(scope: _Scope) -> Iterator[Problem]:
-    for path, budget in scope.quotas:
+def _key_scopes(
+    file: PolicyFile, left_out: LeftOut, tenant: _Scope
+) -> Iterator[_Scope]:
+    """Yield one for each key of *tenant* that has quotas."""
+    for index, key in enumerate(file.tenants[tenant.tenant].keys):
+        path: Path = ("tenants", tenant.tenant, "keys", index, "quotas")
+        judged = tuple(_enforced(key.quotas, path))
+        # Its place in the file may be another one.
+        if judged and not left_out.inside(left_out.original(path)):
+            bounds = (*([key.models] if key.models else ()), *tenant.bounds)
+            quotas = judged + tenant.quotas
+            yield _Scope(tenant.tenant, judged, quotas, bounds)
+
+
+def _enforced(entries: Sequence[QuotaEntry], place: Path) -> Iterator[Placed]:
+    for index, quota in enumerate(entries):
+        if quota.mode == "enforce":
+            yield (*place, index), quota
+
+
+def _in_scope(scope: _Scope) -> Iterator[Problem]:
+    for path, budget in scope.judged:
         entry, unit = budget.on_exceeded, budget_unit(budget)
         if entry is None or unit is None or _blocks(budget):
             continue

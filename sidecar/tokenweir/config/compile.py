@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from tokenweir.config.compile_quota import EVERY_TENANT, compile_quota
+from tokenweir.config.compile_quota import EVERY_TENANT, compile_quota, key_scope
 from tokenweir.config.references import DEFAULT_TIMEOUT_CLASS
 from tokenweir.config.schema import (
+    KeyEntry,
     ModelEntry,
     PolicyFile,
     ProviderEntry,
@@ -58,7 +59,7 @@ def compile_policy(
         tenants=MappingProxyType(
             {name: _tenant(name, entry, file) for name, entry in file.tenants.items()}
         ),
-        keys=MappingProxyType(_keys(file.tenants)),
+        keys=MappingProxyType(_keys(file)),
         single_tenant=file.single_tenant,
         default_providers=MappingProxyType(_default_providers(file)),
         timeout_classes=MappingProxyType(_timeout_classes(file)),
@@ -110,7 +111,7 @@ def _families(models: Iterable[Model]) -> tuple[Model, ...]:
 
 
 def _tenant(name: str, entry: TenantEntry, file: PolicyFile) -> Tenant:
-    on_failure = OnLedgerFailure(entry.on_ledger_failure or file.on_ledger_failure)
+    on_failure = _on_failure(entry, file)
     own = [compile_quota(quota, name, on_failure) for quota in entry.quotas]
     every = [compile_quota(quota, EVERY_TENANT, on_failure) for quota in file.quotas]
     return Tenant(
@@ -121,12 +122,37 @@ def _tenant(name: str, entry: TenantEntry, file: PolicyFile) -> Tenant:
     )
 
 
-def _keys(tenants: Mapping[str, TenantEntry]) -> dict[str, ApiKey]:
+def _keys(file: PolicyFile) -> dict[str, ApiKey]:
     return {
-        key.sha256.lower(): ApiKey(key.id, name, tuple(key.models or ()))
-        for name, entry in tenants.items()
+        key.sha256.lower(): compile_key(key, name, _on_failure(entry, file))
+        for name, entry in file.tenants.items()
         for key in entry.keys
     }
+
+
+def compile_key(
+    entry: KeyEntry, tenant: str, on_ledger_failure: OnLedgerFailure
+) -> ApiKey:
+    """
+    Return the key of *tenant* that *entry* describes.
+
+    *on_ledger_failure* is what holds for its quotas if they do not say.
+    """
+    scope = key_scope(tenant, entry.id)
+    return ApiKey(
+        id=entry.id,
+        tenant=tenant,
+        models=tuple(entry.models or ()),
+        routes=tuple(entry.routes or ()),
+        quotas=tuple(
+            compile_quota(quota, scope, on_ledger_failure) for quota in entry.quotas
+        ),
+        ends_at_ms=entry.expires_at,
+    )
+
+
+def _on_failure(entry: TenantEntry, file: PolicyFile) -> OnLedgerFailure:
+    return OnLedgerFailure(entry.on_ledger_failure or file.on_ledger_failure)
 
 
 def _default_providers(file: PolicyFile) -> dict[str, str]:

@@ -24,6 +24,9 @@ from tokenweir.core.window import Calendar, Per
 
 # Scope of the quotas that every tenant has; no tenant can have this name.
 EVERY_TENANT = "*"
+# Between the tenant's name and the key's id, in the scope of a key's quotas: neither
+# can have it.
+_OF_KEY = "/"
 
 _COUNTED_AXES = {
     "total": Axis.TOKENS,
@@ -44,8 +47,8 @@ def compile_quota(
     """
     Return the quota that *entry* describes.
 
-    *scope* is the tenant's name or `EVERY_TENANT`, *on_ledger_failure* what holds
-    if the entry does not say.
+    *scope* is the tenant's name, `EVERY_TENANT` or a `key_scope`, *on_ledger_failure*
+    what holds if the entry does not say.
     """
     axis, amount = _axis(entry), int(getattr(entry, entry.axis))
     return Quota(
@@ -66,6 +69,11 @@ def compile_quota(
     )
 
 
+def key_scope(tenant: str, key: str) -> str:
+    """Return the scope of the quotas that one *key* of a *tenant* has, by their names."""
+    return f"{tenant}{_OF_KEY}{key}"
+
+
 def quota_id(entry: QuotaEntry, scope: str) -> str:
     """Return the id of *entry*: ``"acme.tokens_per_minute_by_key"``, or as named."""
     return f"{scope}.{entry.name or _derived_name(entry, scope)}"
@@ -78,19 +86,26 @@ def _axis(entry: QuotaEntry) -> Axis:
 
 
 def _partition(entry: QuotaEntry, scope: str) -> tuple[str, ...]:
-    parts = set(entry.partition or ())
-    if scope != EVERY_TENANT or parts & _TENANTS_OWN:
+    parts = {*(entry.partition or ()), *_implied(scope)}
+    if parts & _TENANTS_OWN:
         parts.add("tenant")
     return tuple(part for part in PARTITION_KEYS if part in parts)
+
+
+def _implied(scope: str) -> tuple[str, ...]:
+    """Return what every quota of *scope* is kept apart by."""
+    if scope == EVERY_TENANT:
+        return ()
+    return ("tenant", "key") if _OF_KEY in scope else ("tenant",)
 
 
 def _derived_name(entry: QuotaEntry, scope: str) -> str:
     name, partition = _axis(entry).value, _partition(entry, scope)
     if entry.per:
         name = f"{name}_per_{entry.per}"
-    if partition == ("tenant",):
+    implied = _implied(scope)
+    if partition in (("tenant",), implied):
         return name
-    implied = () if scope == EVERY_TENANT else ("tenant",)
     told = "_".join(part for part in partition if part not in implied)
     return f"{name}_by_{told}"
 

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from tokenweir.config.budget_fit import misfits
 from tokenweir.config.budget_stop import endless
-from tokenweir.config.compile_quota import EVERY_TENANT, quota_id
+from tokenweir.config.compile_quota import EVERY_TENANT, key_scope, quota_id
 from tokenweir.config.name_pattern import any_overlap
 from tokenweir.config.problem import Path, Problem
 from tokenweir.config.salvage import REQUIRED_SECTIONS, LeftOut
-from tokenweir.config.schema import PolicyFile, QuotaEntry, TenantEntry
+from tokenweir.config.schema import KeyEntry, PolicyFile, QuotaEntry, TenantEntry
 from tokenweir.core.model_family import FAMILIES
 
 # Always there, whether the file says more about it or not.
@@ -128,7 +128,14 @@ class References:
         for index, quota in enumerate(tenant.quotas):
             yield from self._quota(quota, (*path, "quotas", index))
         for index, key in enumerate(tenant.keys):
-            yield from self._known_models(key.models, (*path, "keys", index, "models"))
+            yield from self._key(key, (*path, "keys", index))
+
+    def _key(self, key: KeyEntry, path: Path) -> Iterator[Problem]:
+        yield from self._known_models(key.models, (*path, "models"))
+        scope = key_scope(str(path[1]), key.id)
+        yield from _same_ids(key.quotas, scope, (*path, "quotas"))
+        for index, quota in enumerate(key.quotas):
+            yield from self._quota(quota, (*path, "quotas", index))
 
     def _quota(self, quota: QuotaEntry, path: Path) -> Iterator[Problem]:
         yield from self._known_models(quota.models, (*path, "models"))

@@ -87,6 +87,8 @@ def salvage(
 def entry_around(path: Path) -> Path:
     """Return the part of *path* that can go without making the rest wrong."""
     match path:
+        case ("tenants", _, "keys", int(), "quotas", int(), *_):
+            return path[:6]
         case ("tenants", _, "keys" | "quotas", int(), *_):
             return path[:4]
         case ("tenants", _, _, *_):

@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from tokenweir.config.base_url import BaseUrl, parse_base_url
+from tokenweir.config.moment import MOMENT_FORM, parse_moment_ms
 from tokenweir.config.quantity import (
     MAX_BODY_BYTES,
     MAX_DURATION_MS,
@@ -103,6 +104,12 @@ Duration = Annotated[
             ]
         }
     ),
+]
+
+Moment = Annotated[
+    int,
+    PlainValidator(parse_moment_ms),
+    WithJsonSchema({"type": "string", "format": "date-time", "pattern": MOMENT_FORM}),
 ]
 
 

@@ -29,6 +29,7 @@ from tokenweir.config.scalar import (
     ModelFamilies,
     ModelFamily,
     ModelName,
+    Moment,
     Name,
     OpaquePaths,
     OutputTokens,
@@ -122,23 +123,6 @@ class ModelEntry(Entry):
     )
 
 
-class KeyEntry(Entry):
-    """What proves who pays."""
-
-    id: Name = Field(
-        description="How the key is called in logs and metrics. Unique in the policy."
-    )
-    sha256: Sha256 = Field(
-        description="SHA-256 of the key, in hex: `tokenweir keys new` or "
-        "`tokenweir keys hash` prints it. The key itself is kept nowhere."
-    )
-    models: ModelFamilies | None = Field(
-        default=None,
-        description="Models that the key may call (names; a `*` at the end for a "
-        "family). Without it: those of the tenant.",
-    )
-
-
 class QuotaEntry(BudgetFields):
     """A limit: exactly one axis, and whose it is."""
 
@@ -217,6 +201,36 @@ class QuotaEntry(BudgetFields):
                 f"has `capacity`, which {self.axis} has none of: remove it"
             )
         return self
+
+
+class KeyEntry(Entry):
+    """What proves who pays."""
+
+    id: Name = Field(
+        description="How the key is called in logs and metrics. Unique in the policy."
+    )
+    sha256: Sha256 = Field(
+        description="SHA-256 of the key, in hex: `tokenweir keys new` or "
+        "`tokenweir keys hash` prints it. The key itself is kept nowhere."
+    )
+    models: ModelFamilies | None = Field(
+        default=None,
+        description="Models that the key may call (names; a `*` at the end for a "
+        "family). Without it: those of the tenant.",
+    )
+    routes: Annotated[list[RouteName], Field(min_length=1)] | None = Field(
+        default=None,
+        description="Routes that the key may be used for. Without it: all.",
+    )
+    expires_at: Moment | None = Field(
+        default=None,
+        description="From when on the key is refused, such as `2027-01-31T00:00:00Z`: "
+        "with an offset from UTC or `Z`. Without it: it does not expire.",
+    )
+    quotas: list[QuotaEntry] = Field(
+        default_factory=list,
+        description="Limits of this key alone, besides its tenant's.",
+    )
 
 
 class TenantEntry(Entry):

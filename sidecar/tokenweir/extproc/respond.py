@@ -90,8 +90,8 @@ def _facts(rejection: Rejection) -> ErrorFacts:  # noqa: C901, PLR0911, PLR0912 
         case UnknownKey(message=message):
             return _refused(rejection, 401, message, code="invalid_api_key")
         case EndedKey(end=end, since_ms=since_ms):
-            message, more = ended_key(end, since_ms), {"since": moment(since_ms)}
-            return _refused(rejection, 401, message, code="invalid_api_key", more=more)
+            message, told = ended_key(end, since_ms), {"since": moment(since_ms)}
+            return _refused(rejection, 401, message, code="invalid_api_key", more=told)
         case RouteNotAllowed(route=route):
             message, told = route_not_allowed(route), {"route": route}
             return _refused(rejection, 403, message, more=told)
