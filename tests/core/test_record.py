@@ -2,18 +2,20 @@ from dataclasses import replace
 
 from tests.ledger.builders import hold, used
 from tokenweir.core.bucket import MAX_TOKENS
-from tokenweir.core.hold import Amounts, Outcome, Settlement
+from tokenweir.core.hold import CAP_REACHED, UNSET, Amounts, Outcome, Settlement
+from tokenweir.core.holding import NOTHING
 from tokenweir.core.partition import user_code
 from tokenweir.core.record import (
     CLASSES,
+    GROUP,
     LABELS,
+    RETRACTED,
     SEPARATOR,
     difference,
     group_of,
     hour_of,
-    increments_of,
+    increments_in,
     labels_of,
-    lost_increments,
     lost_record,
     record_of,
 )
@@ -53,7 +55,23 @@ def test_no_label_can_pretend_to_be_two() -> None:
     made = hold(1)
     made = replace(made, subject=replace(made.subject, model=f"a{SEPARATOR}b"))
 
-    assert group_of(labels_of(made)).split(SEPARATOR) == ["acme", "acme-ci", "a b"]
+    assert group_of(labels_of(made)).split(SEPARATOR) == [
+        "acme",
+        "acme-ci",
+        "a b",
+        "openai",
+        "chat_completions",
+    ]
+
+
+def test_a_group_has_the_names_that_sums_are_kept_apart_by() -> None:
+    """
+    A rollup's field begins with the values of these labels, in this order.
+    """
+    labels = {name: name.upper() for name in LABELS}
+
+    assert group_of(labels).split(SEPARATOR) == [name.upper() for name in GROUP]
+    assert GROUP == ("tenant", "key", "model", "provider", "route")
 
 
 def test_a_record_says_what_was_used() -> None:
@@ -71,6 +89,8 @@ def test_a_record_says_what_was_used() -> None:
         first_token_ms=80,
         flags=("ledger_open", "drained"),
         cost_nanousd=1_234,
+        saved_nanousd=77,
+        cap_saved_nanousd=5,
     )
     record = record_of(hold(1), settlement)
 
@@ -94,6 +114,8 @@ def test_a_record_says_what_was_used() -> None:
         "first_token_ms": "80",
         "flags": "ledger_open,drained",
         "cost_nanousd": "1234",
+        "saved_nanousd": "77",
+        "cap_saved_nanousd": "5",
     }
 
 
@@ -130,15 +152,17 @@ def test_increments_add_up_what_can_be_added() -> None:
     """
     Rollups count exchanges, attempts, tokens by class, outcomes and sources.
     """
-    assert increments_of(used(40, 0, attempts=3)) == {
+    assert increments_in(record_of(hold(1), used(40, 0, attempts=3))) == {
         "exchanges": 1,
+        "with_user": 1,
         "requests": 3,
         "input_tokens": 40,
         "outcome_completed": 1,
         "source_reported": 1,
     }
-    assert lost_increments(Amounts(1, 40, 60)) == {
+    assert increments_in(lost_record(labels_of(hold(1)), Amounts(1, 40, 60), 5)) == {
         "exchanges": 1,
+        "with_user": 1,
         "requests": 1,
         "input_tokens": 40,
         "output_tokens": 60,
@@ -147,16 +171,69 @@ def test_increments_add_up_what_can_be_added() -> None:
     }
 
 
+def test_increments_count_what_was_decided() -> None:
+    """
+    Downgrades, caps, what they saved, and exchanges without a price have figures.
+    """
+    made = hold(1)
+    subject = replace(
+        made.subject,
+        user="",
+        downgraded_from="gpt-5",
+        capped_from=UNSET,
+        output_cap="9",
+    )
+    made = replace(made, subject=subject)
+    settlement = replace(
+        used(0, 9),
+        saved_nanousd=70,
+        cap_saved_nanousd=3,
+        flags=("x", CAP_REACHED, "unpriced"),
+    )
+
+    assert increments_in(record_of(made, settlement)) == {
+        "exchanges": 1,
+        "requests": 1,
+        "output_tokens": 9,
+        "downgraded": 1,
+        "saved_nanousd": 70,
+        "capped": 1,
+        "cap_reached": 1,
+        "cap_saved_nanousd": 3,
+        "unpriced": 1,
+        "outcome_completed": 1,
+        "source_reported": 1,
+    }
+    lost = increments_in(lost_record(labels_of(made), NOTHING, 5))
+    assert (lost["downgraded"], lost["capped"]) == (1, 1)
+    assert "with_user" not in lost
+    saved = record_of(made, settlement)
+    assert (saved["capped_from"], saved["output_cap"]) == ("unset", "9")
+
+
+def test_a_retracted_record_adds_nothing() -> None:
+    """
+    What was taken for lost, and was never forwarded, is in no sum; but a settled
+    exchange that is flagged so is.
+    """
+    retracted = lost_record(labels_of(hold(1)), NOTHING, 5, RETRACTED)
+    settled = record_of(hold(1), replace(used(1, 0), flags=(RETRACTED,)))
+
+    assert increments_in(retracted) == {}
+    assert increments_in(settled)["input_tokens"] == 1
+
+
 def test_no_figure_leaves_the_exact_range() -> None:
     """
     An absurd figure of a provider is bounded before it is added up.
     """
-    absurd = used(10**18, -5, attempts=10**18)
+    absurd = replace(used(10**18, -5, attempts=10**18), saved_nanousd=-1)
 
     assert record_of(hold(1), absurd)["input_tokens"] == str(MAX_TOKENS)
-    assert increments_of(absurd)["input_tokens"] == MAX_TOKENS
-    assert increments_of(absurd)["requests"] == MAX_TOKENS
-    assert "output_tokens" not in increments_of(absurd)
+    increments = increments_in(record_of(hold(1), absurd))
+    assert increments["input_tokens"] == MAX_TOKENS
+    assert increments["requests"] == MAX_TOKENS
+    assert not {"output_tokens", "saved_nanousd"}.intersection(increments)
 
 
 def test_a_correction_is_a_difference() -> None:

@@ -36,6 +36,7 @@ from tokenweir.core.holding import (
     account_of,
     share_of,
 )
+from tokenweir.core.partition import user_code
 from tokenweir.core.rejection import QuotaFailure
 from tokenweir.core.tag import MAX_RECORDS, Tag
 
@@ -95,9 +96,14 @@ class Ledger:
         ]
 
     def rolled_up(self) -> dict[str, int]:
-        """The sums of the only hour and group that there is."""
+        """The sums of the only hour and group that there is; those by user are equal."""
         (sums,) = self.tag.rollups.values()
-        prefix = "acme\x1facme-ci\x1fgpt-4o\x1f"
+        (of_users,) = self.tag.user_rollups.values()
+        code = user_code("acme", "ann")
+        assert {
+            name.replace(f"{code}\x1f", ""): figure for name, figure in of_users.items()
+        } == sums
+        prefix = "acme\x1facme-ci\x1fgpt-4o\x1fopenai\x1fchat_completions\x1f"
         assert all(name.startswith(prefix) for name in sums)
         return {name.removeprefix(prefix): n for name, n in sums.items() if n}
 
@@ -221,6 +227,7 @@ def test_a_settle_replaces_the_worst_case(ledger: Ledger) -> None:
     assert ledger.records == [("completed", "30", "20", "0")]
     assert ledger.rolled_up() == {
         "exchanges": 1,
+        "with_user": 1,
         "requests": 3,
         "input_tokens": 30,
         "output_tokens": 20,
@@ -434,6 +441,7 @@ def test_a_settle_corrects_the_reaper(ledger: Ledger) -> None:
     assert ledger.records == [("lost", "40", "0", "0"), ("completed", "44", "66", "1")]
     assert ledger.rolled_up() == {
         "exchanges": 1,
+        "with_user": 1,
         "requests": 1,
         "input_tokens": 44,
         "output_tokens": 66,

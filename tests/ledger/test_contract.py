@@ -32,7 +32,7 @@ from tokenweir.core.holding import (
     TOMBSTONE_MS,
     State,
 )
-from tokenweir.core.partition import shared_tag_of
+from tokenweir.core.partition import shared_tag_of, user_code
 from tokenweir.core.record import hour_of
 from tokenweir.ledger.tagged import TaggedLedger
 from tokenweir.ledger.usage import outstanding
@@ -335,7 +335,10 @@ async def test_a_lost_hold_is_charged_and_then_corrected(
     ]
     assert outcomes == [("lost", "25", "0"), ("completed", "66", "1")]
     sums = snapshot.rollups[hour_of(START_MS)]
-    assert sums["acme\x1facme-ci\x1fgpt-4o\x1foutput_tokens"] == 66
+    group = "acme\x1facme-ci\x1fgpt-4o\x1fopenai\x1fchat_completions"
+    assert sums[f"{group}\x1foutput_tokens"] == 66
+    of_users = snapshot.user_rollups[hour_of(START_MS)]
+    assert of_users[f"{group}\x1f{user_code('acme', 'ann')}\x1foutput_tokens"] == 66
     assert snapshot.holdings[made.id].state is State.SETTLED
 
 

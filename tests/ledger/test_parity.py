@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -15,6 +15,8 @@ from tests.servers import Server
 from tokenweir.core.budget import MAX_SPENT
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import (
+    CAP_REACHED,
+    UNSET,
     Amounts,
     Denied,
     Granted,
@@ -24,13 +26,23 @@ from tokenweir.core.hold import (
     Part,
     Settlement,
     Stale,
+    Subject,
 )
 from tokenweir.core.holding import State
-from tokenweir.core.levels import Levels
 from tokenweir.core.policy import BUDGETS, Axis
+from tokenweir.core.pricing import UNPRICED
+from tokenweir.core.record import (
+    SEPARATOR,
+    difference,
+    group_of,
+    hour_of,
+    increments_in,
+)
+from tokenweir.core.tag import Tag
 from tokenweir.core.usage import Source, TokenUsage
 from tokenweir.ledger.memory import MemoryStore
 from tokenweir.ledger.redis import RedisStore
+from tokenweir.ledger.store import Snapshot
 from tokenweir.ledger.tagged import TaggedLedger
 
 SERIES = 6
@@ -122,8 +134,22 @@ class Dice:
             choose((None, "gpt-4o-2024")),
             choose((0, 1, 333, 2_000, 61_001, 100_000_000)),
             choose((None, 5)),
-            choose(((), ("ledger_open", "x"))),
+            choose(((), ("ledger_open", "x"), (UNPRICED, CAP_REACHED))),
             choose((0, 1, 69, 5_000, MAX_SPENT)),
+            choose((0, 0, 33)),
+            choose((0, 0, 7)),
+        )
+
+    def subject(self) -> Subject:
+        """Who asks: some name no end user, some get another model or answer."""
+        choose = self.random.choice
+        return replace(
+            SUBJECT,
+            key_id=choose(("acme-ci", "")),
+            user=choose((*PEOPLE[:2], "")),
+            provider=choose(("openai", "azure")),
+            downgraded_from=choose(("", "gpt-5")),
+            capped_from=choose(("", "", UNSET, "900")),
         )
 
     def detail(self, verb: str) -> object:
@@ -184,12 +210,17 @@ class Twins:
         self.seen[type(outcomes[0]).__name__] += 1
 
     async def compare(self) -> None:
-        """Levels, holds, tombstones, records and rollups are the same."""
+        """
+        Levels, holds, tombstones, records and rollups are the same.
+
+        And whatever was done in whatever order, rollups are the sums of the records.
+        """
         memory, redis = [
             comparable(await store.snapshot(self.tag), self.clock.now_ms)
             for store in self.stores
         ]
         assert memory == redis
+        assert_exact(redis)
         assert self.memory.epoch == self.other.epoch
 
     @property
@@ -206,7 +237,28 @@ class Twins:
         if self.dice.random.random() < 0.2:  # another tag keeps the record
             parts = (Part(f"{self.tag}-first", ()), *parts)
         price = self.dice.random.choice((0, 1, 150))
-        return Hold(name, parts, self.dice.amounts(), SUBJECT, price)
+        return Hold(name, parts, self.dice.amounts(), self.dice.subject(), price)
+
+
+def assert_exact(snapshot: Snapshot) -> None:
+    """Rollups, those by user too, are the sums of the records that stand."""
+    sums: dict[int, Counter[str]] = {}
+    of_users: dict[int, Counter[str]] = {}
+    standing: dict[str, Mapping[str, int]] = {}
+    for record in snapshot.records:
+        increments = increments_in(record)
+        before = standing.get(record["hold"], {}) if record["correction"] == "1" else {}
+        standing[record["hold"]] = increments
+        hour, group = hour_of(int(record["reserved_at_ms"])), group_of(record)
+        for name, figure in difference(increments, before).items():
+            sums.setdefault(hour, Counter())[f"{group}{SEPARATOR}{name}"] += figure
+            if record["user"]:
+                field = SEPARATOR.join((group, record["user"], name))
+                of_users.setdefault(hour, Counter())[field] += figure
+    assert {hour: dict(figures) for hour, figures in sums.items()} == snapshot.rollups
+    assert {
+        hour: dict(figures) for hour, figures in of_users.items()
+    } == snapshot.user_rollups
 
 
 async def perform(
@@ -234,7 +286,7 @@ async def twins(
 ) -> AsyncIterator[Twins]:
     """The reference beside each server's scripts."""
     # Redis forgets by its own clock, not by the test's: here neither does.
-    monkeypatch.setattr(Levels, "forget", lambda _levels, _now_ms: None)
+    monkeypatch.setattr(Tag, "forget", lambda _tag, _now_ms: None)
     server: Server = request.getfixturevalue(request.param)
     clock, events, others = Clock(), Recorder(), Recorder()
     redis = RedisStore(server.url, others, deadline_seconds=30, now_ms=clock)

@@ -18,6 +18,7 @@ from tests.ledger.builders import (
     used,
 )
 from tests.servers import Server
+from tokenweir.core.partition import user_code
 from tokenweir.core.record import hour_of
 from tokenweir.ledger import reader
 from tokenweir.ledger.link import Link
@@ -26,6 +27,7 @@ from tokenweir.ledger.store import Snapshot
 from tokenweir.ledger.tagged import TaggedLedger
 
 TPM = tokens(100_000)
+GROUP = "acme\x1facme-ci\x1fgpt-4o\x1fopenai\x1fchat_completions"
 OTHER = "tw:018"
 
 
@@ -116,8 +118,26 @@ async def test_rollups_are_those_of_the_hours_asked_for(
         await ledger.settle(hold(number, made_ms=clock.now_ms), used(number, 0))
     first = hour_of(START_MS)
     found = await reader.rollups(link, [OTHER, TAG], first + 1, first + 2)
-
-    assert [sums["acme\x1facme-ci\x1fgpt-4o\x1finput_tokens"] for sums in found] == [
-        1,
-        2,
+    inputs = [
+        (each.tag, each.hour, each.sums[f"{GROUP}\x1finput_tokens"]) for each in found
     ]
+
+    assert inputs == [(TAG, first + 1, 1), (TAG, first + 2, 2)]
+    assert [each.users for each in found] == [{}, {}]
+
+
+async def test_sums_by_user_are_read_if_asked_for(
+    link: Link, ledger: TaggedLedger, valkey: Server
+) -> None:
+    """
+    Those that are no longer kept are missing, and the others are there all the same.
+    """
+    await ledger.settle(hold(1), used(7, 0))
+    found = await reader.rollups(link, [TAG], 0, 10**6)
+    code = user_code("acme", "ann")
+
+    (with_users,) = await reader.with_users(link, found)
+    assert with_users.users[f"{GROUP}\x1f{code}\x1finput_tokens"] == 7
+    with redis.Redis.from_url(valkey.url) as client:
+        client.delete(f"{{{TAG}}}:n:{hour_of(START_MS)}")
+    assert list(await reader.with_users(link, found)) == list(found)

@@ -79,7 +79,7 @@ async def test_every_key_has_an_expiry(
     kinds = {key.partition(":")[2].partition(":")[2][:2] for key in client.scan_iter()}
 
     assert keys_without_expiry(client) == []
-    assert kinds == {"e", "b:", "s:", "d:", "h:", "x", "r", "u", "a", "a:", "le"}
+    assert kinds == {"e", "b:", "s:", "d:", "h:", "x", "r", "u", "a", "a:", "n:", "le"}
 
 
 async def test_a_key_without_expiry_is_repaired(

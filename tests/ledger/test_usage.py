@@ -100,6 +100,7 @@ async def test_all_figures_are_summed(store: MemoryStore) -> None:
 
     assert sums[("acme",)] == {
         "exchanges": 4,
+        "with_user": 4,
         "requests": 4,
         "input_tokens": 1_111,
         "output_tokens": 2_222,

@@ -100,12 +100,21 @@ def quotas_in(parts: tuple[Part, ...]) -> tuple[str, ...]:
     return tuple(limit.quota for part in parts for limit in part.limits)
 
 
+# In place of a cap that the app did not set.
+UNSET = "unset"
+# Flag of an exchange whose answer ended because it reached the policy's cap.
+CAP_REACHED = "cap_reached"
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """
     Who asked whom for what: the labels of a usage record. No secret in it.
 
     *downgraded_from* is the model that the app asked for, if another one answers.
+    *capped_from* is the app's own cap on output tokens if the policy has put a lower one
+    in its place, `UNSET` if the app had none, ``""`` if its cap was left as it is; and
+    *output_cap* the number that was written, ``""`` if none was.
     """
 
     tenant: str
@@ -117,6 +126,8 @@ class Subject:
     request_id: str = ""
     policy: str = ""
     downgraded_from: str = ""
+    capped_from: str = ""
+    output_cap: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +175,10 @@ class Settlement:
         first_token_ms: From there to the first generated text, or None.
         flags: Such as ``"ledger_open"``.
         cost_nanousd: Of the whole exchange.
+        saved_nanousd: By a downgrade: what the model that was asked for would have cost
+            for the same tokens, without the cost; 0: nothing, or not known.
+        cap_saved_nanousd: At the most, by the policy's cap on output, if the answer has
+            reached it; 0: nothing, or not known.
     """
 
     usage: TokenUsage
@@ -176,6 +191,8 @@ class Settlement:
     first_token_ms: int | None = None
     flags: tuple[str, ...] = ()
     cost_nanousd: int = 0
+    saved_nanousd: int = 0
+    cap_saved_nanousd: int = 0
 
     @property
     def amounts(self) -> Amounts:

@@ -40,7 +40,7 @@ from tokenweir.core.hold import (
     Settlement,
 )
 from tokenweir.core.policy import BUDGETS, Axis
-from tokenweir.core.record import increments_of, labels_of, record_of
+from tokenweir.core.record import increments_in, labels_of, record_of
 from tokenweir.core.slots import MAX_DURATION_MS
 from tokenweir.core.usage import Source
 from tokenweir.core.window import Window
@@ -227,13 +227,12 @@ def account_of(hold: Hold, settlement: Settlement, *, keeps_record: bool) -> Acc
         and settlement.source is not Source.ESTIMATED
         and settlement.duration_ms > 0
     )
-    return Account(
-        amounts,
-        min(max(0, settlement.duration_ms), MAX_DURATION_MS),
-        amounts.output_tokens if tells_speed else 0,
-        record_of(hold, settlement) if keeps_record else {},
-        increments_of(settlement) if keeps_record else {},
-    )
+    duration_ms = min(max(0, settlement.duration_ms), MAX_DURATION_MS)
+    learned_tokens = amounts.output_tokens if tells_speed else 0
+    if not keeps_record:
+        return Account(amounts, duration_ms, learned_tokens)
+    record = record_of(hold, settlement)
+    return Account(amounts, duration_ms, learned_tokens, record, increments_in(record))
 
 
 def untaken(limits: tuple[Limit, ...], started_ms: int) -> tuple[Taken, ...]:

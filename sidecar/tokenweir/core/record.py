@@ -1,10 +1,14 @@
 """
 What is written about an exchange once it has ended.
 
-A record is flat text, one entry of a usage stream; rollups are sums of the same
-figures by hour, tenant, key and model. A record always has the same fields, in
-the same order: streams store such entries at half the size, and no reader has to
-ask which are there.
+A record is flat text, one entry of a usage stream. A record always has the same
+fields, in the same order: streams store such entries at half the size, and no reader
+has to ask which are there.
+
+Rollups are sums of the same figures by hour, tenant, key, model, provider and route.
+Exchanges that name an end user are summed a second time, by user too. Those sums are
+kept for a shorter time; the figure `WITH_USER` says how many exchanges they should
+tell of, so that "nobody named" is never mistaken for "no longer known".
 
 The ledger adds two fields, since only it knows them: `reserved_at_ms`, by its own
 clock, and `correction`: ``"1"`` if this record replaces the one that was written
@@ -21,8 +25,9 @@ from dataclasses import fields
 
 from tokenweir.core.bucket import bounded
 from tokenweir.core.budget import affordable
-from tokenweir.core.hold import Amounts, Hold, Outcome, Settlement
+from tokenweir.core.hold import CAP_REACHED, Amounts, Hold, Outcome, Settlement
 from tokenweir.core.partition import user_code
+from tokenweir.core.pricing import UNPRICED
 from tokenweir.core.usage import Source, TokenUsage
 
 HOUR_MS = 3_600_000
@@ -41,8 +46,18 @@ LABELS = (
     "request_id",
     "policy",
     "downgraded_from",
+    "capped_from",
+    "output_cap",
 )
+# What sums are kept apart by.
+GROUP = ("tenant", "key", "model", "provider", "route")
+# Figure: exchanges that name an end user.
+WITH_USER = "with_user"
 CLASSES = tuple(field.name for field in fields(TokenUsage))
+# Figures of a record that rollups add up as they are.
+SUMMED = ("requests", *CLASSES, "cost_nanousd", "saved_nanousd", "cap_saved_nanousd")
+# Flag of the record of an exchange that was taken for lost, and was never forwarded.
+RETRACTED = "cancelled"
 
 
 def labels_of(hold: Hold) -> dict[str, str]:
@@ -59,6 +74,8 @@ def labels_of(hold: Hold) -> dict[str, str]:
         subject.request_id,
         subject.policy,
         subject.downgraded_from,
+        subject.capped_from,
+        subject.output_cap,
     )
     return {
         name: value.replace(SEPARATOR, " ")
@@ -80,21 +97,9 @@ def record_of(hold: Hold, settlement: Settlement) -> dict[str, str]:
         "first_token_ms": "" if first_token_ms is None else str(first_token_ms),
         "flags": ",".join(settlement.flags),
         "cost_nanousd": str(affordable(settlement.cost_nanousd)),
+        "saved_nanousd": str(affordable(settlement.saved_nanousd)),
+        "cap_saved_nanousd": str(affordable(settlement.cap_saved_nanousd)),
     }
-
-
-def increments_of(settlement: Settlement) -> dict[str, int]:
-    """Return what a settled exchange adds to its rollup, without zeros."""
-    return _without_zeros(
-        {
-            "exchanges": 1,
-            "requests": bounded(settlement.requests),
-            **_classes(settlement.usage),
-            "cost_nanousd": affordable(settlement.cost_nanousd),
-            f"outcome_{settlement.outcome}": 1,
-            f"source_{settlement.source}": 1,
-        }
-    )
 
 
 def lost_record(
@@ -114,20 +119,31 @@ def lost_record(
         "first_token_ms": "",
         "flags": flags,
         "cost_nanousd": str(amounts.cost_nanousd),
+        "saved_nanousd": "0",
+        "cap_saved_nanousd": "0",
     }
 
 
-def lost_increments(amounts: Amounts) -> dict[str, int]:
-    """Return what an exchange that nobody settled adds to its rollup."""
+def increments_in(record: Mapping[str, str]) -> dict[str, int]:
+    """
+    Return what the exchange of *record* is in rollups, without zeros.
+
+    That is nothing if it was lost and then cancelled: see `RETRACTED`.
+    """
+    flags = record["flags"].split(",")
+    if record["outcome"] == Outcome.LOST and RETRACTED in flags:
+        return {}
     return _without_zeros(
         {
             "exchanges": 1,
-            "requests": amounts.requests,
-            "input_tokens": amounts.input_tokens,
-            "output_tokens": amounts.output_tokens,
-            "cost_nanousd": amounts.cost_nanousd,
-            f"outcome_{Outcome.LOST}": 1,
-            f"source_{Source.ESTIMATED}": 1,
+            WITH_USER: int(bool(record["user"])),
+            **{name: int(record[name]) for name in SUMMED},
+            "downgraded": int(bool(record["downgraded_from"])),
+            "capped": int(bool(record["capped_from"])),
+            CAP_REACHED: int(CAP_REACHED in flags),
+            UNPRICED: int(UNPRICED in flags),
+            f"outcome_{record['outcome']}": 1,
+            f"source_{record['source']}": 1,
         }
     )
 
@@ -140,8 +156,8 @@ def difference(new: Mapping[str, int], old: Mapping[str, int]) -> dict[str, int]
 
 
 def group_of(labels: Mapping[str, str]) -> str:
-    """Return whose rollup a record goes into: tenant, key and model."""
-    return SEPARATOR.join((labels["tenant"], labels["key"], labels["model"]))
+    """Return whose rollup a record goes into: the values of `GROUP`."""
+    return SEPARATOR.join(labels[name] for name in GROUP)
 
 
 def hour_of(moment_ms: int) -> int:

@@ -79,6 +79,8 @@ class Tag:
         rates: Output rates (tokens per 1,000 s), by model.
         records: Usage records, the oldest first.
         rollups: Sums by hour, then by group and figure (see `core.record`).
+        user_rollups: Of exchanges that name an end user: by hour, then by group, user
+            and figure.
         reaped: How many holds were lost so far.
     """
 
@@ -92,6 +94,7 @@ class Tag:
         default_factory=lambda: deque(maxlen=MAX_RECORDS)
     )
     rollups: dict[int, dict[str, int]] = field(default_factory=dict)
+    user_rollups: dict[int, dict[str, int]] = field(default_factory=dict)
     reaped: int = 0
 
     def reserve(self, share: Share, now_ms: int) -> Granted | Denied | Stale | None:
@@ -257,17 +260,18 @@ class Tag:
         lost = self.holdings[hold_id]
         amounts = lost_amounts(lost, self.rates.get(lost.model, 0), now_ms)
         taken = self.levels.move(hold_id, lost, amounts, None, now_ms)
-        recorded = record.lost_increments(amounts)
+        recorded = None
         if lost.labels:
             elapsed = elapsed_ms(lost, now_ms)
             text = record.lost_record(lost.labels, amounts, elapsed)
+            recorded = record.increments_in(text)
             self._record(lost, text, recorded)
         tombstone = replace(
             lost,
             state=State.LOST,
             amounts=amounts,
             taken=taken,
-            recorded=recorded if lost.labels else None,
+            recorded=recorded,
             answer=None,
         )
         self._bury(hold_id, tombstone, now_ms)
@@ -276,7 +280,7 @@ class Tag:
         """Take back the record of a hold that was lost and then cancelled."""
         if known.recorded is not None:
             elapsed = elapsed_ms(known, now_ms)
-            text = record.lost_record(known.labels, NOTHING, elapsed, "cancelled")
+            text = record.lost_record(known.labels, NOTHING, elapsed, record.RETRACTED)
             self._record(known, text, {})
 
     def _bury(self, hold_id: str, tombstone: Holding, now_ms: int) -> None:
@@ -303,12 +307,13 @@ class Tag:
                 "correction": "0" if before.recorded is None else "1",
             }
         )
-        sums = self.rollups.setdefault(record.hour_of(before.started_ms), {})
+        hour = record.hour_of(before.started_ms)
         group = record.group_of(text)
         added = record.difference(increments, before.recorded or {})
-        for name, figure in added.items():
-            field_name = f"{group}{record.SEPARATOR}{name}"
-            sums[field_name] = sums.get(field_name, 0) + figure
+        _add(self.rollups.setdefault(hour, {}), group, added)
+        if text["user"]:
+            of_user = f"{group}{record.SEPARATOR}{text['user']}"
+            _add(self.user_rollups.setdefault(hour, {}), of_user, added)
 
 
 def _blank(share: Share, started: int) -> Holding:
@@ -321,6 +326,12 @@ def _blank(share: Share, started: int) -> Holding:
         labels=share.labels,
         output_nanousd=share.output_nanousd,
     )
+
+
+def _add(sums: dict[str, int], group: str, added: Mapping[str, int]) -> None:
+    for name, figure in added.items():
+        field_name = f"{group}{record.SEPARATOR}{name}"
+        sums[field_name] = sums.get(field_name, 0) + figure
 
 
 def _is_stale(limit: Limit, now_ms: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 
 from tokenweir.core.errors import LedgerUnavailableError
@@ -16,7 +16,7 @@ from tokenweir.core.holding import (
     State,
 )
 from tokenweir.core.tag import Tag
-from tokenweir.ledger.store import Snapshot
+from tokenweir.ledger.store import Rollup, Snapshot
 from tokenweir.telemetry.hooks import LedgerEvents
 
 
@@ -117,6 +117,7 @@ class MemoryStore:
             dict(state.rates),
             tuple(state.records),
             {hour: dict(sums) for hour, sums in state.rollups.items()},
+            {hour: dict(sums) for hour, sums in state.user_rollups.items()},
         )
 
     async def holdings(self, tags: Sequence[str]) -> Sequence[Holding]:
@@ -129,13 +130,24 @@ class MemoryStore:
         ]
 
     async def rollups(
-        self, tags: Sequence[str], first_hour: int, last_hour: int
-    ) -> Sequence[Mapping[str, int]]:
+        self,
+        tags: Sequence[str],
+        first_hour: int,
+        last_hour: int,
+        *,
+        with_users: bool = False,
+    ) -> Sequence[Rollup]:
         """See `tokenweir.ledger.store.Readable.rollups`."""
         return [
-            dict(sums)
+            Rollup(
+                tag,
+                hour,
+                dict(sums),
+                dict(state.user_rollups.get(hour, {})) if with_users else {},
+            )
             for tag in tags
-            for hour, sums in self._tag(tag).rollups.items()
+            if (state := self._tags.get(tag)) is not None
+            for hour, sums in state.rollups.items()
             if first_hour <= hour <= last_hour
         ]
 

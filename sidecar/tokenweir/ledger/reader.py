@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tokenweir.core.holding import Holding, State
 from tokenweir.core.slots import Slots
 from tokenweir.ledger import keys, wire
 from tokenweir.ledger.link import Command, Link
-from tokenweir.ledger.store import Snapshot
+from tokenweir.ledger.store import Rollup, Snapshot
 
 SCAN_COUNT = 1_000
 
@@ -30,18 +31,32 @@ async def holdings(link: Link, tags: Sequence[str]) -> Sequence[Holding]:
 
 async def rollups(
     link: Link, tags: Sequence[str], first_hour: int, last_hour: int
-) -> Sequence[Mapping[str, int]]:
+) -> Sequence[Rollup]:
     """Return the rollups under *tags* of these hours since 1970, both included."""
     found = await link.read(
         [("ZRANGEBYSCORE", keys.hours(tag), first_hour, last_hour) for tag in tags]
     )
-    names = [
-        keys.rollup(tag, int(hour))
+    places = [
+        (tag, int(hour))
         for tag, hours in zip(tags, found, strict=True)
         for hour in hours
     ]
-    hashes = await link.read([("HGETALL", name) for name in names])
-    return [_numbers(fields) for fields in hashes]
+    hashes = await link.read([("HGETALL", keys.rollup(*place)) for place in places])
+    return [
+        Rollup(*place, _numbers(fields))
+        for place, fields in zip(places, hashes, strict=True)
+    ]
+
+
+async def with_users(link: Link, rollups: Sequence[Rollup]) -> Sequence[Rollup]:
+    """Return *rollups* with the sums by end user, as far as they are still known."""
+    hashes = await link.read(
+        [("HGETALL", keys.user_rollup(each.tag, each.hour)) for each in rollups]
+    )
+    return [
+        replace(each, users=_numbers(fields))
+        for each, fields in zip(rollups, hashes, strict=True)
+    ]
 
 
 async def snapshot(link: Link, tag: str) -> Snapshot:
@@ -83,6 +98,10 @@ async def snapshot(link: Link, tag: str) -> Snapshot:
             int(hour): _numbers(fields)
             for hour, fields in _of_kind("a:", found).items()
         },
+        user_rollups={
+            int(hour): _numbers(fields)
+            for hour, fields in _of_kind("n:", found).items()
+        },
     )
 
 
@@ -103,7 +122,7 @@ def _reading(tag: str, name: str) -> Command:
     """Return the command that reads a key, by its kind: see `keys`."""
     key = f"{keys.root(tag)}:{name}"
     match name.split(":", 1):
-        case ["h" | "a", _] | ["r"]:
+        case ["h" | "a" | "n", _] | ["r"]:
             return ("HGETALL", key)
         case ["s", _] | ["x" | "a"]:
             return ("ZRANGE", key, 0, -1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tokenweir.core.bucket import bounded
@@ -12,7 +12,7 @@ from tokenweir.core.holding import HOLD_MS, Account, Holding, Share, State
 from tokenweir.ledger import keys, reader, scripts, wire
 from tokenweir.ledger.link import DEADLINE_SECONDS, Command, Link
 from tokenweir.ledger.scripts import Script
-from tokenweir.ledger.store import Contact, Snapshot
+from tokenweir.ledger.store import Contact, Rollup, Snapshot
 from tokenweir.telemetry.hooks import LedgerEvents
 
 # The most expired holds that one round of a sweep charges under one tag: a few
@@ -145,10 +145,16 @@ class RedisStore:
         return await reader.holdings(self._link, tags)
 
     async def rollups(
-        self, tags: Sequence[str], first_hour: int, last_hour: int
-    ) -> Sequence[Mapping[str, int]]:
+        self,
+        tags: Sequence[str],
+        first_hour: int,
+        last_hour: int,
+        *,
+        with_users: bool = False,
+    ) -> Sequence[Rollup]:
         """See `tokenweir.ledger.store.Readable.rollups`."""
-        return await reader.rollups(self._link, tags, first_hour, last_hour)
+        found = await reader.rollups(self._link, tags, first_hour, last_hour)
+        return await reader.with_users(self._link, found) if with_users else found
 
     async def ping(self) -> None:
         """See `tokenweir.ledger.store.TagStore.ping`."""

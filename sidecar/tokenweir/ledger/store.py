@@ -89,6 +89,7 @@ class Snapshot:
         rates: Output rates (tokens per 1,000 s), by model.
         records: Usage records, the oldest first.
         rollups: By hour since 1970, then by group and figure.
+        user_rollups: By hour since 1970, then by group, end user and figure.
     """
 
     epoch: int = 0
@@ -100,6 +101,26 @@ class Snapshot:
     rates: Mapping[str, int] = field(default_factory=dict)
     records: Sequence[Mapping[str, str]] = ()
     rollups: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    user_rollups: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Rollup:
+    """
+    The sums of one hour under one tag.
+
+    Attributes:
+        tag: Such as ``"tw:017"``.
+        hour: Since 1970 (UTC).
+        sums: By group and figure, see `tokenweir.core.record`.
+        users: Ditto of exchanges that name an end user, by group, user and figure;
+            empty if it was not asked for, or is no longer known.
+    """
+
+    tag: str
+    hour: int
+    sums: Mapping[str, int]
+    users: Mapping[str, int] = field(default_factory=dict)
 
 
 class Readable(Protocol):
@@ -112,6 +133,11 @@ class Readable(Protocol):
         """Return the holds (no tombstones) under *tags*."""
 
     async def rollups(
-        self, tags: Sequence[str], first_hour: int, last_hour: int
-    ) -> Sequence[Mapping[str, int]]:
+        self,
+        tags: Sequence[str],
+        first_hour: int,
+        last_hour: int,
+        *,
+        with_users: bool = False,
+    ) -> Sequence[Rollup]:
         """Return the rollups under *tags* of these hours since 1970, both included."""

@@ -24,7 +24,7 @@ if is_open then
   local nothing = {requests = 0, input = 0, output = 0, cost = 0}
   move(hold_id, known, nothing, nil)
   if known.recorded then
-    write_record(known, lost_record(known, nothing, 'cancelled'), {})
+    write_record(known, lost_record(known, nothing, RETRACTED), {})
   end
   bury(hold_id, {state = 'cancelled', started = known.started,
                  recorded = known.recorded and {}})

@@ -12,6 +12,7 @@
 -- root:r            output rates (tokens per 1,000 s) by model
 -- root:u            the stream of usage records
 -- root:a:<hour>     rollups: a hash of sums; root:a lists the hours that there are
+-- root:n:<hour>     the same by end user, of exchanges that name one
 
 -- Return the tag's epoch, as text, unless memory is full: then fail, at the first write.
 local function begin_if_there_is_memory()
@@ -233,19 +234,35 @@ local function difference(new, old)
   return changes
 end
 
-local function add_to_rollup(started, group, increments)
-  local hour = digits(floor_div(started, HOUR_MS))
-  local key = root .. ':a:' .. hour
+-- Add to a hash of sums; tell if it is new.
+local function add_up(key, group, increments, kept_ms)
   for name, figure in pairs(increments) do
     redis.call('HINCRBY', key, group .. SEPARATOR .. name, digits(figure))
   end
-  if redis.call('PTTL', key) == -1 then
+  local is_new = redis.call('PTTL', key) == -1
+  if is_new then
+    redis.call('PEXPIRE', key, digits(kept_ms))
+  end
+  return is_new
+end
+
+local function add_to_rollup(hour_number, group, increments)
+  local hour = digits(hour_number)
+  if add_up(root .. ':a:' .. hour, group, increments, ROLLUP_KEPT_MS) then
     local oldest = floor_div(now - ROLLUP_KEPT_MS, HOUR_MS)
-    redis.call('PEXPIRE', key, digits(ROLLUP_KEPT_MS))
     redis.call('ZREMRANGEBYSCORE', root .. ':a', '-inf', digits(oldest))
     redis.call('ZADD', root .. ':a', hour, hour)
     redis.call('PEXPIRE', root .. ':a', digits(ROLLUP_KEPT_MS))
   end
+end
+
+-- Return whose rollup a record with these labels goes into.
+local function group_of(labels)
+  local names = {}
+  for n, name in ipairs(GROUP) do
+    names[n] = labels[name]
+  end
+  return table.concat(names, SEPARATOR)
 end
 
 -- Write a record, or what corrects the one that `hold` has already.
@@ -264,12 +281,45 @@ local function write_record(hold, fields, increments)
   redis.call('XADD', stream, 'MINID', '~', digits(wall - RECORD_KEPT_MS), '*',
              unpack(fields))
   redis.call('PEXPIRE', stream, digits(RECORD_KEPT_MS))
-  local group = labels.tenant .. SEPARATOR .. labels.key .. SEPARATOR .. labels.model
-  add_to_rollup(hold.started, group, difference(increments, hold.recorded or {}))
+  local hour, group = floor_div(hold.started, HOUR_MS), group_of(labels)
+  local added = difference(increments, hold.recorded or {})
+  add_to_rollup(hour, group, added)
+  if labels.user ~= '' then
+    local key = root .. ':n:' .. digits(hour)
+    add_up(key, group .. SEPARATOR .. labels.user, added, USERS_KEPT_MS)
+  end
 end
 
 local function elapsed_of(hold)
   return clamp(0, now - hold.started, MAX_DURATION_MS)
+end
+
+-- Return the values of a hold's labels, in the order of LABELS; none: no record.
+local function label_values(hold)
+  local values = {}
+  if hold.labels ~= '' then
+    for value in string.gmatch(hold.labels .. SEPARATOR, '(.-)' .. SEPARATOR) do
+      append(values, value)
+    end
+  end
+  return values
+end
+
+-- Return what a hold that nobody settled adds to its rollup.
+local function lost_increments(hold, amounts)
+  local labels = {}
+  for n, value in ipairs(label_values(hold)) do
+    labels[LABELS[n]] = value
+  end
+  local function is_there(name)
+    return (labels[name] or '') ~= '' and 1 or 0
+  end
+  return difference({
+    exchanges = 1, [WITH_USER] = is_there('user'),
+    downgraded = is_there('downgraded_from'), capped = is_there('capped_from'),
+    requests = amounts.requests, input_tokens = amounts.input,
+    output_tokens = amounts.output, cost_nanousd = amounts.cost, outcome_lost = 1,
+    source_estimated = 1}, {})
 end
 
 -- Return the record of a hold that nobody settled; none without labels.
@@ -278,9 +328,7 @@ local function lost_record(hold, amounts, flags)
   if hold.labels == '' then
     return fields
   end
-  local n = 0
-  for label in string.gmatch(hold.labels .. SEPARATOR, '(.-)' .. SEPARATOR) do
-    n = n + 1
+  for n, label in ipairs(label_values(hold)) do
     append(fields, LABELS[n], label)
   end
   append(fields, 'requests', digits(amounts.requests))
@@ -295,7 +343,8 @@ local function lost_record(hold, amounts, flags)
   end
   append(fields, 'source', 'estimated', 'outcome', 'lost', 'status', '0',
          'answered_by', '', 'duration_ms', digits(elapsed_of(hold)),
-         'first_token_ms', '', 'flags', flags, 'cost_nanousd', digits(amounts.cost))
+         'first_token_ms', '', 'flags', flags, 'cost_nanousd', digits(amounts.cost),
+         'saved_nanousd', '0', 'cap_saved_nanousd', '0')
   return fields
 end
 
@@ -313,10 +362,7 @@ local function lose(hold_id, hold)
   local output = math.min(hold.amounts.output, math.max(hold.progress, expected))
   local amounts = with_output(hold.amounts, output, hold.price)
   move(hold_id, hold, amounts, nil)
-  local recorded = difference({
-    exchanges = 1, requests = amounts.requests, input_tokens = amounts.input,
-    output_tokens = amounts.output, cost_nanousd = amounts.cost, outcome_lost = 1,
-    source_estimated = 1}, {})
+  local recorded = lost_increments(hold, amounts)
   local fields = lost_record(hold, amounts, '')
   write_record(hold, fields, recorded)
   hold.state, hold.amounts, hold.answer = 'lost', amounts, nil
