@@ -1,7 +1,7 @@
 """Notes what would be logged and measured."""
 
 from tokenweir.core.budget import Crossing
-from tokenweir.telemetry.hooks import Delivery, ExchangeDetails
+from tokenweir.telemetry.hooks import FROM_FILE, Delivery, ExchangeDetails, Origin
 
 
 class Recorder:
@@ -48,7 +48,7 @@ class Recorder:
     def webhook(self, outcome: Delivery, waiting: int, reason: str = "") -> None:
         """Nobody asks for it."""
 
-    def policy_loaded(self, digest: str) -> None:
+    def policy_loaded(self, digest: str, origin: Origin = FROM_FILE) -> None:
         """Nobody asks for it."""
 
     def policy_refused(self, problems: tuple[str, ...]) -> None:

@@ -27,7 +27,7 @@ from tests.config.policies import (
 from tests.config.slips import ENTRY, FIRST_QUOTA, SLIPS
 from tokenweir.config.document import MAX_SOURCE_BYTES
 from tokenweir.config.files import Files
-from tokenweir.config.load import load_policy
+from tokenweir.config.load import load_policy, parse_policy
 from tokenweir.config.shape import all_fields
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Axis, Budget, OnExceeded, Secret
@@ -345,3 +345,13 @@ def test_a_secret_in_the_wrong_place_is_not_repeated(
         load(tmp_path, yaml.safe_dump(content))
 
     assert CANARY not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_policy_need_not_be_in_a_file(tmp_path: pathlib.Path) -> None:
+    """What was published is the same policy, with the same digest and problems."""
+    path = write(tmp_path, SMALL)
+
+    assert parse_policy(SMALL.encode(), ENV) == load_policy(path, ENV)
+    with pytest.raises(PolicyError, match="OPENAI_API_KEY"):
+        parse_policy(SMALL.encode(), {})
+    assert parse_policy(SMALL.encode(), {}, credentials=False).tenants

@@ -4,7 +4,7 @@ from tests.telemetry.exchanges import ADMITTED
 from tokenweir.core.budget import Crossing
 from tokenweir.core.window import Window
 from tokenweir.telemetry.fanout import Fanout
-from tokenweir.telemetry.hooks import Delivery, ExchangeDetails
+from tokenweir.telemetry.hooks import FROM_FILE, Delivery, ExchangeDetails, Origin
 
 
 class Recorder:
@@ -33,8 +33,8 @@ class Recorder:
     def spool_size(self, waiting: int) -> None:
         self.calls.append(("spool_size", waiting))
 
-    def policy_loaded(self, digest: str) -> None:
-        self.calls.append(("policy_loaded", digest))
+    def policy_loaded(self, digest: str, origin: Origin = FROM_FILE) -> None:
+        self.calls.append(("policy_loaded", digest, origin))
 
     def policy_refused(self, problems: tuple[str, ...]) -> None:
         self.calls.append(("policy_refused", problems))
@@ -68,7 +68,7 @@ CALLS: list[tuple[object, ...]] = [
     ("holds_reaped", 3),
     ("budget_crossed", CROSSING),
     ("spool_size", 4),
-    ("policy_loaded", "0123456789ab"),
+    ("policy_loaded", "0123456789ab", FROM_FILE),
     ("policy_refused", ("tenants: missing",)),
     ("envoy_rendering", ("retries",)),
     ("webhook", Delivery.FAILED, 3, "status_500"),

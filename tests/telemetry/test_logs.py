@@ -23,7 +23,7 @@ from tokenweir.core.rejection import (
 )
 from tokenweir.core.usage import Source, TokenUsage
 from tokenweir.core.window import Window
-from tokenweir.telemetry.hooks import Delivery, ExchangeDetails
+from tokenweir.telemetry.hooks import Delivery, ExchangeDetails, Origin
 from tokenweir.telemetry.logs import JsonLog, Level, UserIds
 from tokenweir.telemetry.throttle import MOST_LINES, WINDOW_S
 
@@ -373,6 +373,17 @@ def test_webhook(sink: Sink) -> None:
     assert lines[0]["waiting"] == 3
 
 
+def test_published_policies(sink: Sink) -> None:
+    """Of what was published it is told who did it, and when."""
+    origin = Origin("ledger", 7, "ann", 1_767_268_800_000, "why not", keys_version=3)
+    sink.log.policy_loaded("0123456789ab", origin)
+    (line,) = sink.lines()
+
+    assert (line["source"], line["version"], line["by"]) == ("ledger", 7, "ann")
+    assert line["published_at"] == "2026-01-01T12:00:00.000Z"
+    assert line["keys_version"] == 3
+
+
 def test_policies(sink: Sink) -> None:
     """A policy in use is told by its digest, a refused one by its problems."""
     sink.log.policy_loaded("0123456789ab")
@@ -380,6 +391,8 @@ def test_policies(sink: Sink) -> None:
     loaded, refused = sink.lines()
 
     assert (loaded["event"], loaded["policy"]) == ("policy_loaded", "0123456789ab")
+    assert loaded["source"] == "file"
+    assert "version" not in loaded
     assert (refused["event"], refused["level"]) == ("policy_refused", "error")
     assert refused["count"] == 30
     assert refused["problems"][0] == "tenants.t0: bad"

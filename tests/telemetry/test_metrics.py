@@ -17,7 +17,7 @@ from tokenweir.core.policy import Axis
 from tokenweir.core.rejection import InternalFault, UnknownKey, Unsatisfiable
 from tokenweir.core.usage import TokenUsage
 from tokenweir.core.window import Window
-from tokenweir.telemetry.hooks import Delivery
+from tokenweir.telemetry.hooks import Delivery, Origin
 from tokenweir.telemetry.metrics import Metrics
 
 RPM, TPM = "acme.requests_per_minute", "acme.tokens_per_minute"
@@ -272,10 +272,19 @@ def test_policy(metrics: Metrics) -> None:
     metrics.policy_loaded("ba9876543210")
     metrics.policy_refused(("tenants: missing",))
 
-    assert value(metrics, "policy_info", digest="ba9876543210") == 1
-    assert value(metrics, "policy_info", digest="0123456789ab") is None
+    origin = {"source": "file", "version": "0", "keys_version": "0"}
+    assert value(metrics, "policy_info", digest="ba9876543210", **origin) == 1
+    assert value(metrics, "policy_info", digest="0123456789ab", **origin) is None
     assert value(metrics, "policy_loaded_timestamp_seconds") == 1_767_268_800
     assert value(metrics, "policy_refused_total") == 1
+
+
+def test_a_published_policy(metrics: Metrics) -> None:
+    """Of what was published it is told which version is in use, by whatever way."""
+    metrics.policy_loaded("0123456789ab", Origin("last_good", 7, keys_version=3))
+
+    labels = {"source": "last_good", "version": "7", "keys_version": "3"}
+    assert value(metrics, "policy_info", digest="0123456789ab", **labels) == 1
 
 
 def test_envoy_rendering(metrics: Metrics) -> None:

@@ -10,7 +10,7 @@ from tokenweir.core.budget import Crossing
 from tokenweir.core.policy import Axis
 from tokenweir.core.rejection import QuotaFailure
 from tokenweir.core.window import Window
-from tokenweir.telemetry.hooks import Delivery
+from tokenweir.telemetry.hooks import Delivery, Origin
 
 OBSERVABILITY = Path(__file__).parents[2] / "docs" / "observability.md"
 
@@ -46,7 +46,7 @@ def test_every_event_is_documented() -> None:
     sink.log.budget_crossed(Crossing("q|tenant=acme", 80, 9, 10, Window(0, 9)))
     sink.log.spool_size(1)
     sink.log.spool_size(0)
-    sink.log.policy_loaded("0123456789ab")
+    sink.log.policy_loaded("0123456789ab", Origin("ledger", 1, keys_version=1))
     sink.log.policy_refused(("tenants: missing",))
     sink.log.envoy_rendering(("retries",))
     sink.log.envoy_rendering(())

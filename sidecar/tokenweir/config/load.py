@@ -1,4 +1,4 @@
-"""One policy file, from its bytes to the snapshot."""
+"""One policy, from its bytes to the snapshot."""
 
 from __future__ import annotations
 
@@ -55,9 +55,26 @@ def load_policy(
     files = Files() if files is None else files
     try:
         source = files.read(path, MAX_SOURCE_BYTES)
-        document = read_document(source)
     except UnreadableFileError as error:
         raise PolicyError([f"policy: {error}"]) from None
+    return parse_policy(source, env, files=files, credentials=credentials)
+
+
+def parse_policy(
+    source: bytes,
+    env: Mapping[str, str],
+    *,
+    files: Files | None = None,
+    credentials: bool = True,
+) -> Policy:
+    """
+    Return the policy that *source* (YAML) is.
+
+    For the rest see `load_policy`: *files* reads what the policy refers to.
+    """
+    files = Files() if files is None else files
+    try:
+        document = read_document(source)
     except UnreadableDocumentError as error:
         raise PolicyError([error.problem]) from None
     content = _content(document)

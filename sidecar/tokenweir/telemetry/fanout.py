@@ -8,10 +8,12 @@ from typing import Protocol
 
 from tokenweir.core.budget import Crossing
 from tokenweir.telemetry.hooks import (
+    FROM_FILE,
     Delivery,
     Events,
     ExchangeDetails,
     OnExchangeEnd,
+    Origin,
 )
 
 
@@ -68,9 +70,9 @@ class Fanout:
         """See `Events`."""
         self._each(lambda sink: sink.spool_size(waiting))
 
-    def policy_loaded(self, digest: str) -> None:
+    def policy_loaded(self, digest: str, origin: Origin = FROM_FILE) -> None:
         """See `Events`."""
-        self._each(lambda sink: sink.policy_loaded(digest))
+        self._each(lambda sink: sink.policy_loaded(digest, origin))
 
     def policy_refused(self, problems: tuple[str, ...]) -> None:
         """See `Events`."""

@@ -47,6 +47,33 @@ class Delivery(enum.StrEnum):
     DROPPED = "dropped"  # it is given up
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """
+    Where the policy in force comes from.
+
+    Attributes:
+        source: ``"file"``; ``"ledger"``: published there; ``"last_good"``: published,
+            and found on this machine's disk while the ledger did not tell.
+        version: As published; 0: in a file.
+        by: Who published it.
+        published_at_ms: When, by their clock.
+        comment: Why, as they say.
+        keys_version: Of the published keys that count besides; 0: there are none.
+    """
+
+    source: str = "file"
+    version: int = 0
+    by: str = ""
+    published_at_ms: int = 0
+    comment: str = ""
+    keys_version: int = 0
+
+
+# A policy that nobody has published.
+FROM_FILE = Origin()
+
+
 class OnExchangeEnd(Protocol):
     """Called once an exchange. Must not raise: a broken exporter stops no traffic."""
 
@@ -93,7 +120,7 @@ class Events(LedgerEvents, Protocol):
     Each is counted, and logged where an operator has to act.
     """
 
-    def policy_loaded(self, digest: str) -> None:
+    def policy_loaded(self, digest: str, origin: Origin = FROM_FILE) -> None:
         """A policy snapshot is in use from now on."""
 
     def policy_refused(self, problems: tuple[str, ...]) -> None:

@@ -33,7 +33,7 @@ from tokenweir.core.rejection import (
 )
 from tokenweir.core.usage import TokenUsage
 from tokenweir.telemetry.decision import decision_of
-from tokenweir.telemetry.hooks import Delivery, ExchangeDetails
+from tokenweir.telemetry.hooks import FROM_FILE, Delivery, ExchangeDetails, Origin
 from tokenweir.telemetry.lines import LineWriter
 from tokenweir.telemetry.places import error_facts, type_name
 from tokenweir.telemetry.throttle import Throttle
@@ -209,9 +209,18 @@ class JsonLog:
             self.event("spool_empty")
         self._spooled = waiting
 
-    def policy_loaded(self, digest: str) -> None:
-        """Tell which policy is in use from now on."""
-        self.event("policy_loaded", policy=digest)
+    def policy_loaded(self, digest: str, origin: Origin = FROM_FILE) -> None:
+        """Tell which policy is in use from now on, and who published it."""
+        fields: dict[str, object] = {"source": origin.source}
+        if origin.version:
+            fields |= {
+                "version": origin.version,
+                "by": _bounded(origin.by),
+                "published_at": _moment(origin.published_at_ms / 1_000),
+            }
+        if origin.keys_version:
+            fields["keys_version"] = origin.keys_version
+        self.event("policy_loaded", Level.INFO, policy=digest, **fields)
 
     def policy_refused(self, problems: tuple[str, ...]) -> None:
         """Tell what is wrong with a changed policy."""
@@ -266,13 +275,17 @@ class JsonLog:
         return self._line("lines_dropped", Level.WARNING, {"count": missing})
 
     def _line(self, name: str, level: Level, fields: Mapping[str, object]) -> str:
-        moment = datetime.fromtimestamp(self._clock(), tz=UTC)
-        time_text = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        time_text = _moment(self._clock())
         # ASCII, so that no reader takes U+2028 or U+0085 for the end of a line.
         return json.dumps(
             {"time": time_text, "level": level, "event": name, **fields},
             separators=(",", ":"),
         )
+
+
+def _moment(time_s: float) -> str:
+    moment = datetime.fromtimestamp(time_s, tz=UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _refusal(rejection: Rejection) -> Mapping[str, object]:

@@ -15,7 +15,7 @@ from tokenweir.core.pricing import UNPRICED
 from tokenweir.core.reason import Reason, reason_of
 from tokenweir.core.rejection import QuotaExhausted, Rejection, Unsatisfiable
 from tokenweir.telemetry.decision import decision_of
-from tokenweir.telemetry.hooks import Delivery, ExchangeDetails
+from tokenweir.telemetry.hooks import FROM_FILE, Delivery, ExchangeDetails, Origin
 from tokenweir.telemetry.instruments import Instruments
 from tokenweir.telemetry.labels import NONE, Labels
 
@@ -152,9 +152,16 @@ class Metrics:
         """Tell how many settles wait."""
         self._instruments.spool.set(waiting)
 
-    def policy_loaded(self, digest: str) -> None:
+    def policy_loaded(self, digest: str, origin: Origin = FROM_FILE) -> None:
         """Tell which policy is in use, and since when."""
-        self._instruments.policy.info({"digest": digest})
+        self._instruments.policy.info(
+            {
+                "digest": digest,
+                "source": origin.source,
+                "version": str(origin.version),
+                "keys_version": str(origin.keys_version),
+            }
+        )
         self._instruments.policy_loaded.set(self._clock())
 
     def policy_refused(self, problems: tuple[str, ...]) -> None:  # noqa: ARG002
