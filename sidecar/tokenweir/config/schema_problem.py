@@ -13,7 +13,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from tokenweir.config import scalar
+from tokenweir.config.entry import Entry
 from tokenweir.config.problem import NO_VALUE, Path, Problem
+from tokenweir.config.schema import PolicyFile
 from tokenweir.config.shape import fields_at
 
 _TEXTS = {
@@ -56,10 +58,16 @@ _OTHER_WORDS = {
 }
 
 
-def problems_of(error: ValidationError) -> Iterator[Problem]:
-    """Yield each mistake that *error* lists, without its line."""
+def problems_of(
+    error: ValidationError, root: type[Entry] = PolicyFile
+) -> Iterator[Problem]:
+    """
+    Yield each mistake that *error* lists, without its line.
+
+    *root* is what the whole document is.
+    """
     for detail in error.errors(include_url=False, include_input=True):
-        yield Problem(_path(detail), _text(detail))
+        yield Problem(_path(detail), _text(detail, root))
 
 
 def _path(detail: ErrorDetails) -> Path:
@@ -68,10 +76,10 @@ def _path(detail: ErrorDetails) -> Path:
     return loc[:-1] if loc and loc[-1] == "[key]" else loc
 
 
-def _text(detail: ErrorDetails) -> str:
+def _text(detail: ErrorDetails, root: type[Entry]) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "extra_forbidden":
-        return _unknown(detail["loc"])
+        return _unknown(detail["loc"], root)
     if kind == "missing" and detail["loc"] == ("version",):
         return "is missing: begin the file with `version: 1`"
     if detail["input"] is None:
@@ -82,8 +90,8 @@ def _text(detail: ErrorDetails) -> str:
     return _TEXTS[kind].format(**context) if kind in _TEXTS else detail["msg"]
 
 
-def _unknown(path: Path) -> str:
-    name, known = str(path[-1]), fields_at(path[:-1])
+def _unknown(path: Path, root: type[Entry]) -> str:
+    name, known = str(path[-1]), fields_at(path[:-1], root)
     close = difflib.get_close_matches(name, known, n=1)
     if _OTHER_WORDS.get(name) in known:
         close = [_OTHER_WORDS[name]]

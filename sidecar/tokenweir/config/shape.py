@@ -22,9 +22,13 @@ Place = tuple[str, ...]
 ANY = "*"
 
 
-def fields_at(path: Path) -> Mapping[str, FieldInfo]:
-    """Return the fields that the entry at *path* may have; none if it is no entry."""
-    for place, entry in _entries().items():
+def fields_at(path: Path, root: type[Entry] = PolicyFile) -> Mapping[str, FieldInfo]:
+    """
+    Return the fields that the entry at *path* may have; none if it is no entry.
+
+    *root* is what the whole document is.
+    """
+    for place, entry in _entries(root).items():
         if len(place) == len(path) and all(
             part in (ANY, name) for part, name in zip(place, path, strict=True)
         ):
@@ -34,14 +38,14 @@ def fields_at(path: Path) -> Mapping[str, FieldInfo]:
 
 def all_fields() -> Iterator[tuple[Place, FieldInfo]]:
     """Yield the place of every field, and the field, in the schema's order."""
-    for place, entry in _entries().items():
+    for place, entry in _entries(PolicyFile).items():
         for name, info in entry.model_fields.items():
             yield (*place, name), info
 
 
 @functools.cache
-def _entries() -> Mapping[Place, type[Entry]]:
-    return dict(_walk((), PolicyFile))
+def _entries(root: type[Entry]) -> Mapping[Place, type[Entry]]:
+    return dict(_walk((), root))
 
 
 def _walk(place: Place, annotation: Any) -> Iterator[tuple[Place, type[Entry]]]:
