@@ -7,13 +7,14 @@ import gzip
 import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from tests.cases.apis import ANTHROPIC, OPENAI, story
-from tests.cases.meanwhile import alone, beside, bound_seconds, most_of
+from tests.cases.meanwhile import alone, beside, bound_seconds
 from tests.cases.scene import Scene
 from tests.pod import OTHER_KEY
 from tests.scripted_upstream import ScriptedUpstream, Step, event_stream, reply
@@ -23,7 +24,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 MB = 1024 * 1024
 # Half of what Envoy waits for before it refuses. Beside a flood a small request waits
 # for a step of some milliseconds each time that it comes back to the processor, which
-# is a dozen times.
+# is a dozen times. Of half of them, since a busy machine makes single ones wait; that
+# none waits for too long is what its status says.
 BOUND_SECONDS = 1.0
 
 
@@ -117,5 +119,5 @@ async def test_s09_others_are_answered_meanwhile(scene: Scene, name: str) -> Non
     answers = await large
 
     assert {answer.status for answer in answers} == {flood.status}
-    assert most_of(waits) < bound_seconds(control, BOUND_SECONDS), (control, waits)
+    assert median(waits) < bound_seconds(control, BOUND_SECONDS), (control, waits)
     await scene.pod.settled(60.0)
