@@ -1,5 +1,7 @@
 import argparse
 import asyncio
+import csv
+import io
 import json
 import time
 from collections.abc import Iterator
@@ -8,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.servers import Server, start_valkey
-from tokenweir.cli.ledger_option import LedgerOptionError
 from tokenweir.cli.main import main
-from tokenweir.cli.usage import Span, _groups, _ledger_url, _span
+from tokenweir.cli.usage import groups
 from tokenweir.core.hold import (
     Amounts,
     Granted,
@@ -30,6 +31,7 @@ USED = TokenUsage(
     input_tokens=1_000, cached_input_tokens=234, output_tokens=60, reasoning_tokens=6
 )
 COST_NANOUSD = 250_000_075
+ALL = ("--by", "hour,day,route,provider,model,user,key,tenant")
 
 
 @pytest.fixture
@@ -65,22 +67,46 @@ async def settle(
 
 
 async def test_table(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
-    """Sums come by tenant, key and model, who used most first, with a total."""
+    """Sums come by tenant, key and model, who cost most first, with a total."""
     mini, haiku = ("acme", "ci", "gpt-4o-mini"), ("beta", "app", "claude-haiku-4-5")
     await settle(server.url, haiku, mini, mini)
     code = await run("usage", "--ledger", server.url, "--hours", "2")
+    lines = capsys.readouterr().out.splitlines()
 
     assert code == 0
-    assert capsys.readouterr().out == (
-        "tenant  key  model             exchanges  input  cached  output  total  lost"
-        "     cost USD\n"
-        "acme    ci   gpt-4o-mini               2  2,468     468     132  2,600     0"
-        "  0.500000150\n"
-        "beta    app  claude-haiku-4-5          1  1,234     234      66  1,300     0"
-        "  0.250000075\n"
-        "total                                  3  3,702     702     198  3,900     0"
-        "  0.750000225\n"
+    assert lines[0].startswith("Used from 2")
+    assert lines[0].endswith(" UTC")
+    head, *rows = lines[2:6]
+    assert head == (
+        "tenant  key  model             calls  input  cached  output  cost USD  share"
     )
+    assert [row.split() for row in rows] == [
+        [
+            "acme",
+            "ci",
+            "gpt-4o-mini",
+            "2",
+            "2,468",
+            "468",
+            "132",
+            "0.50",
+            "67%",
+            "████",
+        ],
+        [
+            "beta",
+            "app",
+            "claude-haiku-4-5",
+            "1",
+            "1,234",
+            "234",
+            "66",
+            "0.25",
+            "33%",
+            "██",
+        ],
+        ["total", "3", "3,702", "702", "198", "0.75"],
+    ]
 
 
 @pytest.mark.parametrize(("no_color", "bold"), [(None, True), ("1", False)])
@@ -99,101 +125,65 @@ async def test_on_a_terminal(
     await settle(server.url, ("acme", "ci", "gpt-4o-mini"))
     await run("usage", "--ledger", server.url, "--hours", "2")
 
-    assert capsys.readouterr().out.startswith("\x1b[1m") is bold
+    assert ("\x1b[1mtenant" in capsys.readouterr().out) is bold
 
 
 async def test_by(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
-    """Sums can be kept apart by less; one row needs no total."""
+    """Sums can be kept apart by anything, in any order, each once."""
     await settle(server.url, ("acme", "ci", "a"), ("acme", "app", "b"))
-    code = await run("usage", "--ledger", server.url, "--by", "tenant", "--hours", "2")
+    code = await run("usage", "--ledger", server.url, *ALL, "--hours", "2", "--json")
+    rows = json.loads(capsys.readouterr().out)["rows"]
 
     assert code == 0
-    assert capsys.readouterr().out == (
-        "tenant  exchanges  input  cached  output  total  lost    cost USD\n"
-        "acme            2  2,468     468     132  2,600     0  0.50000015\n"
-    )
+    assert [row["key"] for row in rows] == ["ci", "app"]
+    assert {row["exchanges"] for row in rows} == {1}
+    assert [*rows[0]][:8] == ALL[1].split(",")
+    assert rows[0]["hour"].startswith(rows[0]["day"])
+    assert (rows[0]["provider"], rows[0]["route"]) == ("openai", "chat_completions")
+    assert rows[0]["user"] == "-"
 
 
-async def test_without_costs(
-    server: Server, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Tokens that cost nothing are told of: they may be free, or without a price."""
-    await settle(server.url, ("acme", "ci", "ours"), cost_nanousd=0)
-    await settle(server.url, ("beta", "app", "dear"), cost_nanousd=2_000_000_000)
-    code = await run("usage", "--ledger", server.url, "--by", "tenant", "--hours", "2")
-    lines = capsys.readouterr().out.splitlines()
-
-    assert code == 0
-    assert [line.split()[-1] for line in lines[1:4]] == ["0.00", "2.00", "2.00"]
-    assert lines[4] == ""
-    assert lines[5].startswith("Tokens that cost 0.00 are free or have no price: ")
-
-
-async def test_json(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
-    """JSON has every figure, with the names of usage records."""
-    await settle(server.url, ("acme", "ci", "gpt-4o-mini"))
-    code = await run("usage", "--ledger", server.url, "--json", "--hours", "2")
-    document = json.loads(capsys.readouterr().out)
-
-    assert code == 0
-    assert document["by"] == ["tenant", "key", "model"]
-    assert document["from"].endswith(":00:00Z")
-    assert document["rows"] == [
-        {
-            "tenant": "acme",
-            "key": "ci",
-            "model": "gpt-4o-mini",
-            "exchanges": 1,
-            "requests": 2,
-            "input_tokens": 1_000,
-            "cached_input_tokens": 234,
-            "cache_write_tokens": 0,
-            "cache_write_1h_tokens": 0,
-            "audio_input_tokens": 0,
-            "output_tokens": 60,
-            "reasoning_tokens": 6,
-            "audio_output_tokens": 0,
-            "image_input_tokens": 0,
-            "image_output_tokens": 0,
-            "outcome_lost": 0,
-            "outcome_completed": 1,
-            "source_reported": 1,
-            "total_input_tokens": 1_234,
-            "total_output_tokens": 66,
-            "total_tokens": 1_300,
-            "cost_nanousd": 250_000_075,
-            "cost_usd": "0.250000075",
-        }
-    ]
-
-
-async def test_total_in_json(
-    server: Server, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """JSON has the sum of all rows, without their names."""
+async def test_one_tenant(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only what one tenant used can be asked for; who used nothing is told so."""
     await settle(server.url, ("acme", "ci", "a"), ("beta", "app", "b"))
-    await run("usage", "--ledger", server.url, "--json", "--hours", "2")
-    total = json.loads(capsys.readouterr().out)["total"]
+    own = ("usage", "--ledger", server.url, "--hours", "2", "--by", "tenant")
+    await run(*own, "--tenant", "beta", "--json")
+    document = json.loads(capsys.readouterr().out)
+    code = await run(*own, "--tenant", "nobody")
 
-    assert total["exchanges"] == 2
-    assert total["total_tokens"] == 2_600
-    assert total["cost_usd"] == "0.50000015"
-    assert "tenant" not in total
+    assert document["tenant"] == "beta"
+    assert [row["tenant"] for row in document["rows"]] == ["beta"]
+    assert document["total"]["exchanges"] == 1
+    assert code == 0
+    assert capsys.readouterr().out.startswith("Nothing was used by nobody from 2")
 
 
 async def test_csv(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
-    """CSV has a head and a line for each row; no name in it is a formula."""
-    await settle(server.url, ("acme", "ci", '=HYPERLINK("x")'))
-    code = await run("usage", "--ledger", server.url, "--csv", "--hours", "2")
+    """CSV has a head, a line for each row asked for, and one for the others."""
+    await settle(server.url, ("acme", "ci", "a"), ("acme", "ci", "a"), ("x", "y", "b"))
+    code = await run(
+        *("usage", "--ledger", server.url, "--csv", "--hours", "2", "--top", "1")
+    )
+    lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
 
     assert code == 0
-    assert capsys.readouterr().out.splitlines() == [
-        (
-            "tenant,key,model,exchanges,requests,total_input_tokens,cached_input_tokens,"
-            "total_output_tokens,total_tokens,outcome_lost,cost_usd"
-        ),
-        'acme,ci,"\'=HYPERLINK(""x"")",1,2,1234,234,66,1300,0,0.250000075',
-    ]
+    assert [line["tenant"] for line in lines] == ["acme", "others"]
+    assert [line["total_tokens"] for line in lines] == ["2600", "1300"]
+    assert [line["cost_usd"] for line in lines] == ["0.50000015", "0.250000075"]
+
+
+async def test_sort(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    """What comes first can be chosen."""
+    await settle(server.url, ("a", "k", "m"), cost_nanousd=1)
+    await settle(server.url, ("b", "k", "m"), ("b", "k", "m"), cost_nanousd=0)
+    own = ("usage", "--ledger", server.url, "--hours", "2", "--by", "tenant", "--json")
+    orders = {}
+    for sort in ("cost", "tokens", "name"):
+        await run(*own, "--sort", sort)
+        rows = json.loads(capsys.readouterr().out)["rows"]
+        orders[sort] = "".join(row["tenant"] for row in rows)
+
+    assert orders == {"cost": "ab", "tokens": "ba", "name": "ab"}
 
 
 async def test_nothing_yet_in_csv(
@@ -254,71 +244,68 @@ async def run(*arguments: str) -> int:
 # === what is asked for ============================================================
 
 
-def test_span_of_today() -> None:
-    """Today begins at midnight UTC, also just after it, and ends with this hour."""
-    midnight_s = 1_767_225_600
-
-    assert _span(midnight_s + 12.5 * 3_600, None).begin == "2026-01-01T00:00:00Z"
-    assert _span(midnight_s + 12.5 * 3_600, None).end == "2026-01-01T13:00:00Z"
-    assert _span(midnight_s, None) == Span(490_896, 490_896)
-    assert _span(midnight_s - 1, None).begin == "2025-12-31T00:00:00Z"
-
-
-def test_span_of_hours() -> None:
-    """The last hours include the one that runs."""
-    assert _span(1_767_225_600 + 1, 1) == Span(490_896, 490_896)
-    assert _span(1_767_225_600 + 1, 3) == Span(490_894, 490_896)
-
-
 def test_groups() -> None:
     """Any of the groups in any order, each once."""
-    assert _groups("model, tenant") == ("model", "tenant")
-    for text in ("", "user", "tenant,tenant", "tenant,"):
-        with pytest.raises(argparse.ArgumentTypeError, match="tenant,key,model"):
-            _groups(text)
+    assert groups("model, tenant") == ("model", "tenant")
+    assert len(groups("tenant,key,user,model,provider,route,day,hour")) == 8
+    for text in ("", "users", "tenant,tenant", "tenant,"):
+        with pytest.raises(argparse.ArgumentTypeError, match="tenant,key,user,model"):
+            groups(text)
 
 
-def test_url_of_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A URL with a password can be in the environment, in any variable."""
-    monkeypatch.setenv("TOKENWEIR_LEDGER_URL", "redis://one")
-    monkeypatch.setenv("OTHER", "redis://two")
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--to", "2026-01-01"], "--to: goes with --from"),
+        (["--from", "2026-01-02", "--to", "2026-01-01"], "before the end"),
+        (["--from", "yesterday"], "must be a day"),
+        (["--from", "2026-01-01T12:00"], "must be a day"),
+        (["--month", "11"], "must be a month"),
+        (["--hours", "0"], "must be 1 to 10,000"),
+        (["--hours", "2", "--today"], "not allowed with"),
+        (["--month", "2026-01", "--from", "2026-01-01"], "not allowed with"),
+        (["--json", "--csv"], "not allowed with"),
+        (["--sort", "size"], "cost"),
+        (["--top", "0"], "must be 1 to"),
+        (["--by", "colour"], "must be a list"),
+    ],
+)
+def test_wrong_usage(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+) -> None:
+    """What can't be meant is told before the ledger is asked."""
+    try:
+        code = main(["usage", "--ledger", "unix:///nowhere", *arguments])
+    except SystemExit as error:
+        code = error.code  # type: ignore[assignment]
 
-    assert _ledger_url("redis://zero") == "redis://zero"
-    assert _ledger_url(None) == "redis://one"
-    assert _ledger_url("env:OTHER") == "redis://two"
-    with pytest.raises(LedgerOptionError, match="MISSING is empty"):
-        _ledger_url("env:MISSING")
-
-
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Return the folder in which stacks keep their files, and no other is."""
-    monkeypatch.delenv("TOKENWEIR_LEDGER_URL", raising=False)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("tokenweir.stack.folder.SHORT_PARENT", str(tmp_path))
-    return tmp_path
-
-
-def test_url_of_a_running_stack(machine: Path, server: Server) -> None:
-    """Without a word, the ledger of the stack that runs here is meant."""
-    socket = machine / "tokenweir-a" / "ledger.sock"
-    socket.parent.mkdir()
-    socket.symlink_to(server.path)
-
-    assert _ledger_url(None) == f"unix://{socket}"
-
-    second = machine / "tokenweir-b" / "ledger.sock"
-    second.parent.mkdir()
-    second.symlink_to(server.path)
-    with pytest.raises(LedgerOptionError, match=f"--ledger unix://{second}"):
-        _ledger_url(None)
+    assert code == 2
+    assert told in capsys.readouterr().err
 
 
-def test_no_running_stack(machine: Path) -> None:
-    """A stack that was killed does not count as running."""
-    left = machine / "tokenweir-dead" / "ledger.sock"
-    left.parent.mkdir()
-    left.touch()
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--month", "2025-02"], "2025-02-01 00:00 to 2025-03-01 00:00"),
+        (
+            ["--from", "2025-02-01", "--to", "2025-02-02"],
+            "2025-02-01 00:00 to 2025-02-03",
+        ),
+        (
+            ["--from", "2025-02-01T04:30Z", "--to", "2025-02-01T06:00Z"],
+            "2025-02-01 04:00 to 06:00 UTC",
+        ),
+    ],
+)
+async def test_past(
+    server: Server,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    words: str,
+) -> None:
+    """Months, days and hours of the past can be asked for, and are told."""
+    await settle(server.url, ("acme", "ci", "a"))
+    code = await run("usage", "--ledger", server.url, *arguments)
 
-    with pytest.raises(LedgerOptionError, match="Say where the ledger is"):
-        _ledger_url(None)
+    assert code == 0
+    assert f"Nothing was used from {words}" in capsys.readouterr().out
