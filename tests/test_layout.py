@@ -14,6 +14,7 @@ MAX_FUNCTION_LINES = 50
 
 # Declarations only. A module leaves this list when it gets its first branch.
 UNTESTED = {
+    "core/cap.py",
     "core/commands.py",
     "core/errors.py",
     "core/events.py",

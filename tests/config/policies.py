@@ -46,6 +46,7 @@ providers:
     dialect: openai
     credential: env:OPENAI_API_KEY
     unknown_paths: opaque
+    output_cap_field: max_tokens
     priced_as: azure
   local: {{base_url: "http://10.0.0.5:8000", dialect: openai, allow_plaintext: true}}
   claude: {{base_url: "https://api.anthropic.com", dialect: anthropic}}
@@ -87,6 +88,8 @@ tenants:
 quotas:
   - {{output_tokens_per_minute: 1000000, partition: [provider]}}
   - {{input_tokens_per_minute: 1000000, partition: [tenant]}}
+caps:
+  - {{output_tokens: 3000, if_unset: 1000, models: ["gpt-*"], routes: [chat_completions], tenants: [acme]}}
 single_tenant: acme
 default_providers: {{openai: local}}
 timeouts: {{slow: {{total: 10m, idle: 30}}, default: {{idle: 500ms}}}}

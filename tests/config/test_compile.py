@@ -9,6 +9,7 @@ import pytest
 from tests.config.policies import KEY_A
 from tokenweir.config.compile import compile_policy, compile_webhook
 from tokenweir.config.schema import PolicyFile
+from tokenweir.core.cap import Cap
 from tokenweir.core.policy import (
     ApiKey,
     Axis,
@@ -282,3 +283,13 @@ def test_a_snapshot_is_frozen() -> None:
     for mapping in (policy.providers, policy.tenants, policy.timeout_classes):
         with pytest.raises(TypeError):
             mapping["x"] = None  # type: ignore[index]
+
+
+def test_caps() -> None:
+    """Each keeps its place: advice tells it by that."""
+    names = {"models": ["m"], "routes": ["messages"], "tenants": ["acme"]}
+    policy = compiled(
+        caps=[{"output_tokens": 3, "if_unset": 2, **names}, {"if_unset": 9}]
+    )
+
+    assert policy.caps == (Cap(3, 2, ("m",), ("messages",), ("acme",)), Cap(None, 9))

@@ -302,3 +302,22 @@ def test_sections_have_entries(section: str) -> None:
     assert problem in told(**empty)
     assert problem not in told(LeftOut(frozenset({(section, "x")})), **empty)
     assert problem not in told(LeftOut(frozenset({(section,)})), **empty)
+
+
+def test_whom_caps_are_for() -> None:
+    """A name that is not there would leave answers as long as before."""
+    caps = [{"output_tokens": 9, "models": ["o3", "nope"], "tenants": ["acme", "acne"]}]
+
+    assert told(caps=caps) == [
+        "caps.0.models.1: matches no model of this policy",
+        "caps.0.tenants.1: is not among `tenants`",
+    ]
+
+
+def test_where_a_cap_is_set() -> None:
+    """Only one of the APIs has two names for it."""
+    claude = {**PROVIDERS["claude"], "output_cap_field": "max_tokens"}
+
+    assert told(providers={**PROVIDERS, "claude": claude}) == [
+        "providers.claude.output_cap_field: only goes with the OpenAI API: remove it"
+    ]

@@ -43,6 +43,7 @@ def small() -> Any:
         ),
         (("tenants", "acme", "keys", 0, "quotas"), ("tenants", "acme", "keys", 0)),
         (("quotas", 0, "mode"), ("quotas", 0)),
+        (("caps", 1, "models", 0), ("caps", 1)),
         (("quotas",), ("quotas",)),
     ],
 )

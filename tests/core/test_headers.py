@@ -1,17 +1,22 @@
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import ticket
 from tokenweir.core.events import Headers
 from tokenweir.core.headers import (
+    DOWNGRADED_HEADER,
+    OUTPUT_CAP_HEADER,
     refusal_headers,
     response_changes,
     success_headers,
     upstream_renames,
     wait_of,
+    with_decisions,
 )
 from tokenweir.core.hold import Limit, LimitState
 from tokenweir.core.policy import Axis
@@ -448,3 +453,32 @@ def test_every_refusal_header(failures: list[QuotaFailure]) -> None:
 def test_every_renamed_header(upstream: list[tuple[str, str]]) -> None:
     """E15: whatever a provider sends, what is made of it fits HTTP."""
     assert_fit_for_http(upstream_renames(tuple(upstream)).set_headers)
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        ({}, {}),
+        ({"downgraded_from": "gpt-4o"}, {DOWNGRADED_HEADER: "gpt-4o"}),
+        (
+            {"capped_from": "2000", "output_cap": "300"},
+            {OUTPUT_CAP_HEADER: "300;from=2000"},
+        ),
+        (
+            {"capped_from": "unset", "output_cap": "200", "downgraded_from": "gp\nt"},
+            {OUTPUT_CAP_HEADER: "200;from=unset", DOWNGRADED_HEADER: "gp?t"},
+        ),
+    ],
+)
+def test_what_was_changed_is_told(labels: dict[str, str], told: dict[str, str]) -> None:
+    """In our name alone: what a provider says by these names is gone."""
+    plain = ticket()
+    subject = replace(plain.hold.subject, **labels)
+    of = replace(plain, hold=replace(plain.hold, subject=subject))
+    forged = ((OUTPUT_CAP_HEADER, "9;from=1"), (DOWNGRADED_HEADER, "gpt-9"))
+    changes = with_decisions(upstream_renames(forged), of)
+    changed = {*dict(changes.set_headers)} | {*changes.remove_headers}
+
+    assert told.items() <= dict(changes.set_headers).items()
+    assert {OUTPUT_CAP_HEADER, DOWNGRADED_HEADER} <= changed
+    assert not {*dict(changes.set_headers)} & {*changes.remove_headers}

@@ -1,12 +1,15 @@
 """What a request looks like on its way to the provider."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
 from tests.examples import CHAT, NOW_MS, PROVIDER_KEY, head, hold, policy
 from tests.wire import chat
 from tokenweir.core.admission import Plan, Target
+from tokenweir.core.caps import NO_CAP, OutputCap
+from tokenweir.core.commands import Forward
 from tokenweir.core.hold import Granted
 from tokenweir.core.identify import entry_of
 from tokenweir.core.outgoing import (
@@ -17,9 +20,10 @@ from tokenweir.core.outgoing import (
     forward,
     outgoing_headers,
 )
-from tokenweir.core.policy import Model, OnLedgerFailure, Secret
+from tokenweir.core.policy import Model, OnLedgerFailure, Provider, Secret
 
 POLICY = policy()
+MODEL = Model("cheap", "openai", None, 16_384, 4_096)
 
 
 def target_of(provider: str, model: str | None = None) -> Target:
@@ -96,23 +100,71 @@ def test_app_cannot_choose_the_route() -> None:
         assert {CLUSTER_HEADER, TIMEOUT_HEADER} <= {name for name, _ in changes}
 
 
-@pytest.mark.parametrize(
-    ("known", "sent"), [(True, b'"max_tokens":1000'), (False, b'"max_tokens":5000')]
-)
-def test_a_cheaper_model_gets_a_cap_that_it_can_take(known: bool, sent: bytes) -> None:
-    """If the policy says what it can generate; an app's own choice is its own."""
-    model = Model("cheap", "openai", None, 1_000, 400, maximum_is_known=known)
-    body = chat()[:-1] + b',"max_tokens":5000}'
+BODY = chat()[:-1] + b',"max_tokens":5000, "n":2}'
+
+
+def forwarded(cap: OutputCap, provider: Provider | None = None) -> Forward:
+    """Return what becomes of `BODY` under *cap*, at the app's own model."""
     request_head = head("POST", CHAT)
     entry = entry_of(request_head)
-    request = entry.errors.parse_request(body)
-    incoming = Incoming(request_head, entry, NOW_MS, request, body)
+    request = entry.errors.parse_request(BODY)
+    incoming = Incoming(request_head, entry, NOW_MS, request, BODY)
+    target = Target(provider or POLICY.providers["openai"], MODEL, request.model)
+    plan = Plan(target, hold().subject, (), OnLedgerFailure.CLOSED, cap=cap)
+    return forward(incoming, Admitted(POLICY, plan, hold(), Granted("1")))
 
-    def body_to(name: str) -> bytes:
-        target = Target(POLICY.providers["openai"], model, name)
-        plan = Plan(target, hold().subject, (), OnLedgerFailure.CLOSED)
-        admitted = Admitted(POLICY, plan, hold(), Granted("1"))
-        return forward(incoming, admitted).body or body
 
-    assert sent in body_to("cheap")
-    assert b'"max_tokens":5000' in body_to(request.model)
+def test_a_cap_is_written_where_the_app_has_its_own() -> None:
+    """In its spelling, and no other byte is touched; what was told is on the ticket."""
+    sent = forwarded(OutputCap(5_000, 300, expected=5_000))
+
+    assert sent.body == BODY.replace(b"5000", b"300")
+    assert (sent.ticket.output_cap, sent.ticket.expected_tokens) == (600, 5_000)
+
+
+def test_without_a_change_the_body_stays() -> None:
+    """Whatever spelling the provider would need for another cap."""
+    provider = replace(POLICY.providers["openai"], output_cap_field="max_tokens")
+    sent = forwarded(OutputCap(5_000, 5_000), provider)
+
+    assert sent.body is None
+    assert sent.ticket.output_cap == 10_000
+    assert forwarded(NO_CAP).ticket.output_cap == 10_000
+
+
+@pytest.mark.parametrize(
+    ("field", "name"),
+    [(None, b"max_completion_tokens"), ("max_tokens", b"max_tokens")],
+)
+def test_a_cap_that_the_app_has_not(field: str | None, name: bytes) -> None:
+    """It is written in the spelling that the provider knows."""
+    request_head = head("POST", CHAT)
+    entry = entry_of(request_head)
+    request = entry.errors.parse_request(chat())
+    provider = replace(POLICY.providers["openai"], output_cap_field=field)
+    plan = Plan(
+        Target(provider, MODEL, request.model),
+        hold().subject,
+        (),
+        OnLedgerFailure.CLOSED,
+        cap=OutputCap(None, 200),
+    )
+    incoming = Incoming(request_head, entry, NOW_MS, request, chat())
+    sent = forward(incoming, Admitted(POLICY, plan, hold(), Granted("1")))
+
+    assert sent.body == chat()[:-1] + b',"' + name + b'":200}'
+
+
+def test_who_was_asked_is_on_the_ticket() -> None:
+    """As the provider calls it: savings are told by its price."""
+    request_head = head("POST", CHAT)
+    entry = entry_of(request_head)
+    request = entry.errors.parse_request(chat())
+    asked = Target(POLICY.providers["openai"], POLICY.models["fast"], "fast")
+    cheap = Target(POLICY.providers["openai"], MODEL, "cheap")
+    plan = Plan(cheap, hold().subject, (), OnLedgerFailure.CLOSED, asked=asked)
+    incoming = Incoming(request_head, entry, NOW_MS, request, chat())
+    sent = forward(incoming, Admitted(POLICY, plan, hold(), Granted("1")))
+
+    assert sent.ticket.instead_of == ("openai", "gpt-4o-mini")
+    assert sent.body == chat(model="cheap")

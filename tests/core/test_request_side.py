@@ -25,6 +25,7 @@ from tests.examples import (
 from tests.playbook import play
 from tests.wire import chat, messages
 from tokenweir.core.budget import MAX_SPENT
+from tokenweir.core.cap import Cap
 from tokenweir.core.commands import (
     AwaitBody,
     Cancel,
@@ -50,7 +51,15 @@ from tokenweir.core.events import (
 from tokenweir.core.exchange import Exchange
 from tokenweir.core.hold import Amounts, Denied, Granted, Hold
 from tokenweir.core.partition import user_code
-from tokenweir.core.policy import Axis, Budget, KeyEnd, Model, Quota, Secret, Tenant
+from tokenweir.core.policy import (
+    Axis,
+    Budget,
+    KeyEnd,
+    Model,
+    Quota,
+    Secret,
+    Tenant,
+)
 from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
@@ -910,3 +919,93 @@ def test_a_model_without_a_price_is_refused_where_money_is_limited() -> None:
     why = rejection_of(exchange, Counted(30, Source.COUNTED))
 
     assert why == ModelUnpriced("gpt-4o-mini", "model")
+
+
+# === caps =========================================================================
+
+
+def under(*caps: Cap, **models: Model) -> Arrival:
+    """Return an arrival under a policy with *caps*, and other *models*."""
+    known = {**policy().models, **{model.name: model for model in models.values()}}
+    return replace(ARRIVAL, policy=replace(policy(), caps=caps, models=known))
+
+
+def test_a_cap_is_reserved_written_and_told() -> None:
+    """The reserve is by the policy's cap, and so is the body, else untouched."""
+    sent = chat(max_tokens=900, temperature=1.0)
+    exchange = reserving(sent, key=BARE_KEY, arrival=under(Cap(300, 200)))
+    hold, forward = hold_of(exchange), forwarded(exchange)
+
+    assert hold.amounts == Amounts(1, 30, 300)
+    assert (hold.subject.capped_from, hold.subject.output_cap) == ("900", "300")
+    assert forward.body == sent.replace(b"900", b"300")
+    assert forward.ticket.output_cap == 300
+
+
+def test_a_cap_is_set_where_the_app_has_none() -> None:
+    """It is reserved, too: in place of what models are expected to write."""
+    exchange = reserving(chat(n=2), key=BARE_KEY, arrival=under(Cap(300, 200)))
+    hold = hold_of(exchange)
+
+    assert hold.amounts.output_tokens == 2 * 200
+    assert (hold.subject.capped_from, hold.subject.output_cap) == ("unset", "200")
+
+
+def test_a_lower_cap_of_the_app_stays() -> None:
+    """There is nothing to tell then."""
+    exchange = reserving(chat(max_tokens=50), key=BARE_KEY, arrival=under(Cap(300)))
+    hold = hold_of(exchange)
+
+    assert hold.amounts.output_tokens == 50
+    assert (hold.subject.capped_from, hold.subject.output_cap) == ("", "")
+    assert forwarded(exchange).body is None
+
+
+def test_a_cap_that_no_limit_holds() -> None:
+    """What the policy sets alone never makes a request unsatisfiable."""
+    exchange = reserving(chat(), tokens=9_500, arrival=under(Cap(900)))
+
+    assert hold_of(exchange).amounts == Amounts(1, 9_500, 500)
+
+
+def test_a_downgrade_and_a_cap_together() -> None:
+    """The cap is that of the model that answers, within what it can generate."""
+    cheap = Model("fast", "openai", "small", 500, 400, maximum_is_known=True)
+    large = Model("gpt-4o-mini", "openai", None, 9_000, 400)
+    caps = Cap(800, models=("fast",)), Cap(2_000)
+    exchange = reserving(
+        chat(max_tokens=5_000),
+        key=FRUGAL_KEY,
+        arrival=under(*caps, fast=cheap, large=large),
+    )
+    first = hold_of(exchange).subject
+    for event in (refused("frugal.cheaper"), Counted(33, Source.COUNTED)):
+        exchange.handle(event, NOW_MS)
+    second, forward = hold_of(exchange), forwarded(exchange)
+
+    assert first.output_cap == "2000"
+    assert (second.subject.capped_from, second.subject.output_cap) == ("5000", "500")
+    assert second.amounts.output_tokens == 500
+    assert forward.body == chat(model="small", max_tokens=500)
+    assert forward.ticket.instead_of == ("openai", "gpt-4o-mini")
+
+
+def test_a_cap_without_room_to_think_refuses() -> None:
+    """Before anything is counted or held."""
+    thinking = {"type": "enabled", "budget_tokens": 4_000}
+    body = messages(thinking=thinking).replace(b": 100,", b": 8000,")
+    exchange = begun(head("POST", MESSAGES, key=BARE_KEY), under(Cap(1_000)))
+    why = rejection_of(exchange, RequestBody(body))
+
+    assert isinstance(why, Malformed)
+    assert why.param == "thinking.budget_tokens"
+
+
+def test_counting_tokens_has_no_cap() -> None:
+    """There is no answer that could be long, and providers refuse a cap there."""
+    path = "/v1/messages/count_tokens"
+    exchange = begun(head("POST", path, key=BARE_KEY), under(Cap(10)))
+    exchange.handle(RequestBody(messages(model="claude")), NOW_MS)
+
+    assert forwarded(exchange).body == messages(model="claude-haiku-4-5")
+    assert hold_of(exchange).subject.output_cap == ""

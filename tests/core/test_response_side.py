@@ -46,9 +46,14 @@ from tokenweir.core.events import (
     Tick,
 )
 from tokenweir.core.exchange import Exchange
-from tokenweir.core.headers import DOWNGRADED_HEADER, response_changes
-from tokenweir.core.hold import Outcome, Settlement
+from tokenweir.core.headers import (
+    DOWNGRADED_HEADER,
+    OUTPUT_CAP_HEADER,
+    response_changes,
+)
+from tokenweir.core.hold import CAP_REACHED, Outcome, Settlement
 from tokenweir.core.plausible import IMPLAUSIBLE_REPORT
+from tokenweir.core.price import ModelPrice
 from tokenweir.core.pricing import UNPRICED
 from tokenweir.core.response import ResponseReader
 from tokenweir.core.step import State
@@ -939,3 +944,49 @@ def test_the_app_is_told_which_model_it_had_asked_for() -> None:
 
         assert changes.get(DOWNGRADED_HEADER) == told
         assert told or DOWNGRADED_HEADER in answer.remove_headers
+
+
+def test_an_answer_that_reached_the_policys_cap() -> None:
+    """The app is told of the cap at once, the record of what it may have saved."""
+    subject = replace(TICKET.hold.subject, capped_from="2000", output_cap="300")
+    hold = replace(TICKET.hold, subject=subject)
+    ticket = replace(TICKET, hold=hold, output_cap=300, expected_tokens=2_000)
+    body = (
+        b'{"usage":{"prompt_tokens":11,"completion_tokens":300},'
+        b'"choices":[{"finish_reason":"length","message":{"content":"Hi."}}]}'
+    )
+    book = pricing(gpt_4o_mini=price(2, 8))
+    exchange = Exchange.resume(replace(ticket, counting_model="gpt-4o-mini"), book)
+    [answer] = exchange.handle(ResponseHead(200, JSON), NOW_MS)
+    exchange.handle(ResponseChunk(body, ended=True), NOW_MS)
+    settlement = settlement_of(exchange)
+
+    assert isinstance(answer, PassHead)
+    assert dict(answer.set_headers)[OUTPUT_CAP_HEADER] == "300;from=2000"
+    assert settlement.flags == (CAP_REACHED,)
+    assert settlement.cap_saved_nanousd == 1_700 * 8
+    assert settlement.saved_nanousd == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "saved"), [(price(4, 20), 11 * 2 + 7 * 12), (price(1, 1), 0)]
+)
+def test_a_downgrade_saves_the_difference(asked: ModelPrice, saved: int) -> None:
+    """What the other model would have cost, less what was paid; never less than 0."""
+    book = pricing(gpt_4o_mini=price(2, 8), large=asked)
+    of = replace(TICKET, instead_of=("openai", "large"), counting_model="gpt-4o-mini")
+    exchange = Exchange.resume(of, book)
+    exchange.handle(ResponseHead(200, JSON), NOW_MS)
+    exchange.handle(ResponseChunk(REPLY, ended=True), NOW_MS)
+
+    assert settlement_of(exchange).saved_nanousd == saved
+
+
+def test_what_has_no_price_has_saved_nothing() -> None:
+    """Of an answer whose cost nobody knows, nobody knows what it saved."""
+    of = replace(TICKET, instead_of=("openai", "large"), counting_model="small")
+    exchange = Exchange.resume(of, pricing(large=price(4, 20)))
+    exchange.handle(ResponseHead(200, JSON), NOW_MS)
+    exchange.handle(ResponseChunk(REPLY, ended=True), NOW_MS)
+
+    assert settlement_of(exchange).saved_nanousd == 0

@@ -15,7 +15,7 @@ from tokenweir.core.ticket import Ticket
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 counts = st.integers(0, 10**10)
 limits = st.builds(Limit, texts, st.sampled_from(Axis), texts, counts, counts)
-subjects = st.builds(Subject, *[texts] * 8)
+subjects = st.builds(Subject, *[texts] * 11)
 holds = st.builds(
     Hold,
     texts,
@@ -39,6 +39,8 @@ tickets = st.builds(
     output_cap=st.none() | counts,
     choices=counts,
     max_output_tokens=st.none() | counts,
+    expected_tokens=counts,
+    instead_of=st.none() | st.tuples(texts, texts),
     states=st.lists(st.builds(LimitState, limits, counts, counts)).map(tuple),
     shadowed=st.lists(failures, max_size=2).map(tuple),
     flags=st.lists(texts, max_size=2).map(tuple),

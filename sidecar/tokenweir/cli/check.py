@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tokenweir.cli import EXIT_FINE, EXIT_PROBLEMS, Subparsers
 from tokenweir.cli.budget_text import after_text, window_text
+from tokenweir.cli.cap_text import cap_text
 from tokenweir.cli.key_text import key_text
 from tokenweir.cli.price_text import price_text
 from tokenweir.cli.problems import tell
@@ -83,6 +84,9 @@ def _summary(policy: Policy, *, credentials: bool) -> Iterator[str]:
         price = price_text(model, policy.pricing, now_ms) if credentials else None
         if price is not None:
             yield f"    {price}"
+    if policy.caps:
+        yield "\ncaps on output, of which the lowest that applies counts"
+        yield from (f"  {cap_text(cap)}" for cap in policy.caps)
     yield "\ntenants"
     for tenant in policy.tenants.values():
         keys = [key for key in policy.keys.values() if key.tenant == tenant.name]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tokenweir.config.budget_advice import BudgetAdvice
+from tokenweir.config.cap_advice import cap_advice
 from tokenweir.config.name_pattern import any_overlap
 from tokenweir.core.dialects import by_route, default_dialect
 from tokenweir.core.identify import TOKEN_FREE_PATHS
@@ -33,7 +34,7 @@ def advise(policy: Policy, *, credentials: bool = True) -> tuple[str, ...]:
 
     Set *credentials* to false if they were not looked up, nor prices.
     """
-    lines = [*_tenant_advice(policy), *_quota_advice(policy)]
+    lines = [*_tenant_advice(policy), *_quota_advice(policy), *cap_advice(policy)]
     if credentials:
         lines += _price_advice(policy)
     if credentials and policy.single_tenant is None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from tokenweir.config.cap_entry import CapEntry
 from tokenweir.config.compile_quota import EVERY_TENANT, compile_quota, key_scope
 from tokenweir.config.references import DEFAULT_TIMEOUT_CLASS
 from tokenweir.config.schema import (
@@ -19,6 +20,7 @@ from tokenweir.config.schema import (
     ProviderEntry,
     TenantEntry,
 )
+from tokenweir.core.cap import Cap
 from tokenweir.core.policy import (
     ApiKey,
     Model,
@@ -66,6 +68,7 @@ def compile_policy(
         route_timeouts=MappingProxyType(_named(file.route_timeouts)),
         retries=file.retries,
         body_limit_bytes=file.body_limit,
+        caps=tuple(map(_cap, file.caps)),
     )
 
 
@@ -88,6 +91,7 @@ def _provider(name: str, entry: ProviderEntry, credential: Secret | None) -> Pro
         credential=credential,
         ca_file=entry.ca_file,
         opaque_paths=entry.unknown_paths,
+        output_cap_field=entry.output_cap_field,
     )
 
 
@@ -102,6 +106,16 @@ def _model(name: str, entry: ModelEntry) -> Model:
         tokenizer=entry.tokenizer,
         timeout_class=entry.timeout_class,
         maximum_is_known="max_output_tokens" in entry.model_fields_set,
+    )
+
+
+def _cap(entry: CapEntry) -> Cap:
+    return Cap(
+        entry.output_tokens,
+        entry.if_unset,
+        tuple(entry.models or ()),
+        tuple(entry.routes or ()),
+        tuple(entry.tenants or ()),
     )
 
 

@@ -49,6 +49,7 @@ class References:
         yield from self._models()
         yield from self._other_names()
         yield from self._top_quotas()
+        yield from self._caps()
         for name, tenant in self._file.tenants.items():
             yield from self._tenant(("tenants", name), tenant)
         yield from self._keys()
@@ -62,6 +63,9 @@ class References:
     def _providers(self) -> Iterator[Problem]:
         for name, entry in self._file.providers.items():
             path = ("providers", name)
+            if entry.output_cap_field and entry.dialect != "openai":
+                text = "only goes with the OpenAI API: remove it"
+                yield Problem((*path, "output_cap_field"), text)
             if name.lower().startswith(RESERVED_PREFIX):
                 yield Problem(path, "has a name that is kept for Tokenweir's own parts")
             plain = entry.base_url.scheme == "http"
@@ -121,6 +125,13 @@ class References:
                     "for itself, or [provider] or [model] for one that all share",
                 )
             yield from self._quota(quota, path)
+
+    def _caps(self) -> Iterator[Problem]:
+        for index, cap in enumerate(self._file.caps):
+            path = ("caps", index)
+            yield from self._known_models(cap.models, (*path, "models"))
+            for place, name in enumerate(cap.tenants or ()):
+                yield from self._known(name, "tenants", (*path, "tenants", place))
 
     def _tenant(self, path: Path, tenant: TenantEntry) -> Iterator[Problem]:
         yield from self._known_models(tenant.models, (*path, "models"))

@@ -93,7 +93,7 @@ def entry_around(path: Path) -> Path:
             return path[:4]
         case ("tenants", _, _, *_):
             return path[:3]
-        case ("quotas", int(), *_):
+        case ("quotas" | "caps", int(), *_):
             return path[:2]
         case (str() as section, _, *_) if section in _NAMED:
             return path[:2]

@@ -13,6 +13,7 @@ from typing import Annotated, Literal, Self
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from tokenweir.config.budget_entry import BudgetFields
+from tokenweir.config.cap_entry import CapEntry
 from tokenweir.config.entry import Entry
 from tokenweir.config.notifications_entry import NotificationsEntry
 from tokenweir.config.prices_entry import PricesEntry
@@ -85,6 +86,12 @@ class ProviderEntry(Entry):
         description="Whose list prices count: a provider as genai-prices or litellm "
         "calls it, such as `azure`. Without it: told by `base_url`, else by the "
         "provider's name here if price lists know it.",
+    )
+    output_cap_field: Literal["max_completion_tokens", "max_tokens"] | None = Field(
+        default=None,
+        description="Where it takes a cap on output that the policy sets and the app did "
+        "not. Without it: `max_completion_tokens` in the OpenAI API, which some servers "
+        "know as `max_tokens` only. An app's own cap stays where it is.",
     )
     allow_plaintext: bool = Field(
         default=False,
@@ -292,6 +299,11 @@ class PolicyFile(Entry):
         default_factory=list,
         description="Limits that every tenant has too. `partition` is needed here, and "
         "says if tenants share one.",
+    )
+    caps: list[CapEntry] = Field(
+        default_factory=list,
+        description="How long answers may be. Of all that apply to a request the lowest "
+        "counts.",
     )
     single_tenant: Name | None = Field(
         default=None,

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tokenweir.core.budget import affordable
+from tokenweir.core.caps import NO_CAP, OutputCap, capped, lowest
 from tokenweir.core.cost import Demand, tiers_for, worst_cost_nanousd
 from tokenweir.core.dialects.base import ModelRequest
 from tokenweir.core.downgrade import Attempt
@@ -79,6 +80,8 @@ class Plan:
         on_ledger_failure: What follows when the ledger is silent.
         price: Of the model, or None.
         yielding: Ids of budgets among them that do not block once they are spent.
+        cap: How long an answer may be.
+        asked: The target that the app asked for, if this is another one, else None.
     """
 
     target: Target
@@ -87,6 +90,8 @@ class Plan:
     on_ledger_failure: OnLedgerFailure
     price: ModelPrice | None = None
     yielding: frozenset[str] = frozenset()
+    cap: OutputCap = NO_CAP
+    asked: Target | None = None
 
 
 def plan_metered(
@@ -113,14 +118,23 @@ def plan_metered(
             "model",
         )
     target = Target(provider, model, attempt.model)
+    cap = _cap(policy, caller, entry, request, target)
+    if isinstance(cap, Malformed):
+        return cap
     quotas = _applying(caller, entry, attempt)
-    original = "" if attempt.model == request.model else request.model
+    named = policy.model(request.model)
+    asked = None
+    if attempt.model != request.model and named is not None:
+        asked = Target(policy.providers[named.provider], named, request.model)
     subject = replace(
-        _subject(caller, entry, target), user=request.user, downgraded_from=original
+        _subject(caller, entry, target),
+        user=request.user,
+        downgraded_from=asked.name if asked else "",
+        capped_from=cap.capped_from,
+        output_cap=cap.written,
     )
     values = _partition_values(subject, target)
     # What a budget is spent on in place of a model is spent in the model's name.
-    named = policy.model(request.model)
     before = values | {"model": named.name if named else values["model"]}
     relaxed = dict.fromkeys(attempt.relaxed, before)
     return Plan(
@@ -130,7 +144,26 @@ def plan_metered(
         _on_ledger_failure(caller, quotas),
         policy.pricing.price(provider.name, target.upstream_name),
         frozenset(quota.id for quota in quotas if _yields(quota)) - attempt.relaxed,
+        cap,
+        asked,
     )
+
+
+def _cap(
+    policy: Policy, caller: Caller, entry: Entry, request: ModelRequest, target: Target
+) -> OutputCap | Malformed:
+    """Return how long an answer may be, at the door where there are answers."""
+    model = target.model
+    assert model is not None
+    if entry.door is not Door.METERED:
+        return NO_CAP
+    cap = lowest(policy.caps, caller.tenant.name, entry.route, target.name)
+    # What a model can't do it would refuse: that a cheaper one answers, or that the
+    # policy sets a cap, is not the app's mistake. Its own choice is its own.
+    ours = target.name != request.model or request.output_cap is None
+    maximum = model.max_output_tokens if ours and model.maximum_is_known else None
+    expected = min(model.default_output_tokens, model.max_output_tokens)
+    return capped(request, cap, maximum, expected)
 
 
 def plan_unread(policy: Policy, caller: Caller, entry: Entry) -> Plan | PathNotMetered:
@@ -234,16 +267,17 @@ def output_ceiling(plan: Plan, request: ModelRequest, input_tokens: int) -> int:
     """
     Return the most output tokens that are reserved, for all choices together.
 
-    With a client's cap: that, or the model's maximum if it is lower. Without:
-    the policy's default, clamped so that the default alone never makes a
-    request unsatisfiable.
+    With a client's cap: that, what the policy has made of it, or the model's maximum,
+    whichever is lowest. Without: what the policy has set, or the model's default,
+    clamped so that what nobody asked for never makes a request unsatisfiable.
     """
     model = plan.target.model
     assert model is not None
+    told = request.output_cap if plan.cap.tokens is None else plan.cap.tokens
+    most = model.default_output_tokens if told is None else told
+    ceiling = min(most, model.max_output_tokens) * request.choices
     if request.output_cap is not None:
-        return min(request.output_cap, model.max_output_tokens) * request.choices
-    ceiling = min(model.default_output_tokens, model.max_output_tokens)
-    ceiling *= request.choices
+        return ceiling
     for limit in enforced(plan.parts):
         if limit.axis in (Axis.TOKENS, Axis.BUDGET_TOKENS):
             ceiling = min(ceiling, limit.most - input_tokens)

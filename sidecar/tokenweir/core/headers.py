@@ -60,6 +60,7 @@ from tokenweir.core.ticket import Ticket
 
 REFUSAL_HEADER = "x-tokenweir-refusal"
 DOWNGRADED_HEADER = "x-tokenweir-downgraded-from"
+OUTPUT_CAP_HEADER = "x-tokenweir-output-cap"
 TOKEN_AXES = frozenset({Axis.TOKENS, Axis.INPUT_TOKENS, Axis.OUTPUT_TOKENS})
 # By suffix of x-ratelimit-*. Slots are in neither: their number is no rate, and
 # clients that pace themselves would take it for one.
@@ -144,12 +145,15 @@ def response_changes(
 
 def with_decisions(changes: HeaderChanges, ticket: Ticket) -> HeaderChanges:
     """Return *changes* with what was changed in the request, if anything was."""
-    told = printable_ascii(ticket.hold.subject.downgraded_from, MAX_VALUE)
-    if not told:
-        return changes
+    subject = ticket.hold.subject
+    told = {}
+    if subject.downgraded_from:
+        told[DOWNGRADED_HEADER] = printable_ascii(subject.downgraded_from, MAX_VALUE)
+    if subject.output_cap:
+        told[OUTPUT_CAP_HEADER] = f"{subject.output_cap};from={subject.capped_from}"
     return HeaderChanges(
-        (*changes.set_headers, (DOWNGRADED_HEADER, told)),
-        tuple(name for name in changes.remove_headers if name != DOWNGRADED_HEADER),
+        (*changes.set_headers, *told.items()),
+        tuple(name for name in changes.remove_headers if name not in told),
     )
 
 

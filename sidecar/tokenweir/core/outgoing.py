@@ -66,32 +66,29 @@ def forward(incoming: Incoming, admitted: Admitted) -> Forward:
     """Return what Envoy is told about a request that may go."""
     target = admitted.plan.target
     changes, removals = outgoing_headers(admitted.policy, target, incoming.entry.route)
-    edits = _edits(incoming.request, target)
+    edits = _edits(incoming.request, admitted.plan)
     body = incoming.entry.errors.rewrite(incoming.body, edits) if edits else None
     ticket = _ticket(incoming, admitted)
     return Forward(ticket, changes, removals, body, edits.include_usage)
 
 
-def _edits(request: ModelRequest | None, target: Target) -> Edits:
+def _edits(request: ModelRequest | None, plan: Plan) -> Edits:
     if request is None:
         return Edits()
+    target, cap = plan.target, plan.cap
     renamed = target.upstream_name != request.model
-    return Edits(
+    edits = Edits(
         model=target.upstream_name if renamed else None,
         include_usage=request.stream and not request.wants_usage,
-        output_cap=_lowered_cap(request, target),
     )
-
-
-def _lowered_cap(request: ModelRequest, target: Target) -> int | None:
-    """Return the cap that a model which the app did not ask for can take; None: its."""
-    model, asked = target.model, request.output_cap
-    if target.name == request.model or model is None or asked is None:
-        return None
-    if not model.maximum_is_known or asked <= model.max_output_tokens:
-        return None
-    # It would be refused: that a cheaper model answers is not the app's mistake.
-    return model.max_output_tokens
+    if not cap.is_changed:
+        return edits
+    return replace(
+        edits,
+        output_cap=cap.tokens,
+        output_cap_field=target.provider.output_cap_field,
+        thinking_tokens=cap.thinking_tokens,
+    )
 
 
 def _ticket(incoming: Incoming, admitted: Admitted) -> Ticket:
@@ -111,15 +108,18 @@ def _ticket(incoming: Incoming, admitted: Admitted) -> Ticket:
         or incoming.entry.door is Door.TOKEN_FREE
     ):
         return ticket  # nobody reads the answer
-    cap, model = request.output_cap, target.model
+    model, cap, asked = target.model, admitted.plan.cap, admitted.plan.asked
+    most = request.output_cap if cap.tokens is None else cap.tokens
     return replace(
         ticket,
         dialect=incoming.entry.errors.route,
         counting_model=target.upstream_name,
         tokenizer=model.tokenizer,
-        output_cap=None if cap is None else cap * request.choices,
+        output_cap=None if most is None else most * request.choices,
         choices=request.choices,
         max_output_tokens=model.max_output_tokens if model.maximum_is_known else None,
+        expected_tokens=cap.expected,
+        instead_of=(asked.provider.name, asked.upstream_name) if asked else None,
     )
 
 

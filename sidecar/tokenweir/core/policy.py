@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tokenweir.core.cap import Cap
 from tokenweir.core.key_ring import KeyRing
 from tokenweir.core.pricing import NO_PRICING, Pricing
 from tokenweir.core.window import Calendar
@@ -106,6 +107,8 @@ class Provider:
         ca_file: Bundle that the certificate is checked against; None: the system's.
         opaque_paths: What else may pass, unread: a method and a path, such as
             ``"POST /v1/embeddings"`` or ``"GET /v1/files/*"``, or `EVERY_PATH`.
+        output_cap_field: Where it takes a cap that the app did not set, or None: where
+            the dialect has it.
     """
 
     name: str
@@ -117,6 +120,7 @@ class Provider:
     credential: Secret | None = None
     ca_file: str | None = None
     opaque_paths: tuple[str, ...] = ()
+    output_cap_field: str | None = None
 
     @property
     def digest(self) -> str:
@@ -321,6 +325,7 @@ class Policy:
         retries: Attempts after the first, of what cannot have worked already.
         body_limit_bytes: The largest request body.
         pricing: What models cost.
+        caps: How long answers may be; the lowest that applies counts.
         key_ring: The same keys, to be found in constant time.
         webhook: Who is told what budgets have passed, or None.
     """
@@ -340,6 +345,7 @@ class Policy:
     retries: int = 2
     body_limit_bytes: int = 8 * 1024 * 1024
     pricing: Pricing = field(default=NO_PRICING, repr=False)
+    caps: tuple[Cap, ...] = ()
     key_ring: KeyRing[ApiKey] = field(init=False, repr=False, compare=False)
     webhook: Webhook | None = None
 

@@ -23,10 +23,11 @@ from tokenweir.core.events import (
     ResponseHead,
     header_value,
 )
-from tokenweir.core.hold import Outcome, Settlement
+from tokenweir.core.hold import CAP_REACHED, Outcome, Settlement
 from tokenweir.core.plausible import IMPLAUSIBLE_REPORT
 from tokenweir.core.pricing import UNPRICED, Answered, Pricing
 from tokenweir.core.response import ResponseReader
+from tokenweir.core.savings import reached_cap, saved_by_cap, saved_by_downgrade
 from tokenweir.core.step import State, Step
 from tokenweir.core.ticket import Ticket
 from tokenweir.core.usage import Source, TokenUsage
@@ -250,31 +251,43 @@ class ResponseSide:
         return self._settle(usage, Source.COUNTED, outcome)
 
     def _settle(self, usage: TokenUsage, source: Source, outcome: Outcome) -> Settle:
-        head, subject = self._head, self.ticket.hold.subject
-        cost_nanousd, has_price = self._pricing.cost(
-            usage,
-            Answered(
-                subject.provider,
-                self.ticket.counting_model,
-                self._facts.model,
-                self._facts.service_tier,
-                self.ticket.started_ms,
-                self.ticket.hold.amounts.cost_nanousd,
-            ),
-        )
+        head, facts, ticket = self._head, self._facts, self.ticket
+        answered = self._answered()
+        cost_nanousd, has_price = self._pricing.cost(usage, answered)
+        instead = saved_by_downgrade(ticket, self._pricing, usage, facts.service_tier)
         self.settlement = Settlement(
             usage=usage,
             source=source,
             outcome=outcome,
             requests=max(1, (head.attempts or 1) if head else 1),
             status=head.status if head else 0,
-            model=self._facts.model,
-            duration_ms=max(0, self._now_ms - self.ticket.started_ms),
+            model=facts.model,
+            duration_ms=max(0, self._now_ms - ticket.started_ms),
             first_token_ms=self._first_token_ms,
-            flags=self._flags if has_price else (*self._flags, UNPRICED),
+            flags=self._told_flags(has_price=has_price),
             cost_nanousd=cost_nanousd,
+            saved_nanousd=max(0, instead - cost_nanousd) if has_price else 0,
+            cap_saved_nanousd=saved_by_cap(
+                ticket, facts, self._pricing, usage, answered
+            ),
         )
-        return Settle(self.ticket, self.settlement)
+        return Settle(ticket, self.settlement)
+
+    def _answered(self) -> Answered:
+        hold, facts = self.ticket.hold, self._facts
+        return Answered(
+            hold.subject.provider,
+            self.ticket.counting_model,
+            facts.model,
+            facts.service_tier,
+            self.ticket.started_ms,
+            hold.amounts.cost_nanousd,
+        )
+
+    def _told_flags(self, *, has_price: bool) -> tuple[str, ...]:
+        flags = self._flags if has_price else (*self._flags, UNPRICED)
+        reached = reached_cap(self.ticket, self._facts)
+        return (*flags, CAP_REACHED) if reached else flags
 
     def _visible_headers(self, head: ResponseHead) -> headers.HeaderChanges:
         anthropic = self.ticket.dialect == "messages"

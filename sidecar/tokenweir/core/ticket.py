@@ -26,10 +26,14 @@ class Ticket:
         dialect: Route of the dialect that reads the response; ``""``: nobody does.
         counting_model: What the tokenizer goes by.
         tokenizer: Family of the tokenizer, or None: by *counting_model*.
-        output_cap: The client's cap for all choices, or None.
+        output_cap: The cap for all choices, as the provider was told it, or None.
         choices: How many answers were asked for.
         max_output_tokens: The most that the model can generate in one choice, or None
             if the policy does not say.
+        expected_tokens: What a choice could have been expected to have at the most if
+            the policy had not put its own cap in place of the app's; else 0.
+        instead_of: Provider and model, as the provider names it, that the app asked
+            for, if another one answers; else None.
         states: How the limits stood after the reserve.
         shadowed: Quotas in shadow mode that would have refused.
         flags: Such as ``"ledger_open"``.
@@ -46,6 +50,8 @@ class Ticket:
     output_cap: int | None = None
     choices: int = 1
     max_output_tokens: int | None = None
+    expected_tokens: int = 0
+    instead_of: tuple[str, str] | None = None
     states: tuple[LimitState, ...] = ()
     shadowed: tuple[QuotaFailure, ...] = ()
     flags: tuple[str, ...] = ()

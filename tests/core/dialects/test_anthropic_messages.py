@@ -271,3 +271,41 @@ def test_error_body(
         "type": "error",
         "error": {"type": type_, "message": "Tenant é is over.", "tokenweir": detail},
     }
+
+
+@pytest.mark.parametrize(
+    ("thinking", "tokens"),
+    [
+        ({"type": "enabled", "budget_tokens": 2_048}, 2_048),
+        ({"type": "disabled", "budget_tokens": 2_048}, None),
+        ({"type": "adaptive"}, None),
+        ({"type": "enabled", "budget_tokens": "many"}, None),
+        ({"type": "enabled", "budget_tokens": 0}, None),
+        ({"type": "enabled", "budget_tokens": True}, None),
+        ("enabled", None),
+        (None, None),
+    ],
+)
+def test_a_budget_for_thinking(thinking: object, tokens: int | None) -> None:
+    """What can be none is the provider's to refuse."""
+    assert request(thinking=thinking).thinking_tokens == tokens
+
+
+def test_a_budget_by_another_name() -> None:
+    """Some servers would take it for the budget."""
+    with pytest.raises(MalformedRequestError) as caught:
+        request(thinking={"type": "enabled", "Budget_Tokens": 2_048})
+
+    assert caught.value.param == "thinking.budget_tokens"
+
+
+def test_cap_and_budget_are_lowered_together() -> None:
+    """Each in its place, and nothing else."""
+    body = (
+        b'{"thinking" : { "budget_tokens":9000 , "type":"enabled"}, "max_tokens":1e4 ,'
+        b' "x":1.0}'
+    )
+
+    assert MESSAGES.rewrite(body, Edits(output_cap=4_000, thinking_tokens=3_600)) == (
+        body.replace(b"9000", b"3600").replace(b"1e4", b"4000")
+    )

@@ -232,3 +232,13 @@ def test_events_that_are_odd() -> None:
         assert (
             streamed((kind, {"message": 5, "delta": 5, "usage": 5})) == ResponseFacts()
         )
+
+
+def test_an_answer_that_ended_at_its_cap() -> None:
+    """Told by the reason why it stopped, in a stream as in a whole message."""
+    stop = ("message_delta", {"delta": {"stop_reason": "max_tokens"}})
+    whole = ResponseFacts()
+    read_message({"stop_reason": "max_tokens"}, whole)
+
+    assert streamed(START, stop, END).at_cap == whole.at_cap == 1
+    assert streamed(START, STOP, END).at_cap == 0

@@ -205,6 +205,16 @@ def test_a_cap_is_written_where_the_app_writes_it(given: str, sent: str) -> None
     )
 
 
+def test_a_cap_is_written_where_the_provider_reads_it() -> None:
+    """If the app has none; one of its own stays in its place."""
+    older = Edits(output_cap=50, output_cap_field="max_tokens")
+
+    assert CHAT.rewrite(b'{"n":1}', older) == b'{"n":1,"max_tokens":50}'
+    assert CHAT.rewrite(b'{"max_completion_tokens":90}', older) == (
+        b'{"max_completion_tokens":50}'
+    )
+
+
 def test_sound() -> None:
     """An answer in sound is asked for; a question in sound is in the prompt."""
     heard = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}

@@ -175,3 +175,12 @@ def test_service_tier() -> None:
     read_reply({"service_tier": "flex", "choices": []}, facts)
     read_reply({"choices": []}, facts)
     assert facts.service_tier == "flex"
+
+
+def test_choices_that_ended_at_their_cap() -> None:
+    """Each is counted; whoever ended by itself is not."""
+    both = {"choices": [{"finish_reason": "length"}, {"finish_reason": "stop"}]}
+
+    assert facts_of(both).at_cap == 1
+    assert facts_of(delta({}, finish_reason="length"), both).at_cap == 2
+    assert facts_of(delta({"content": "hi"}), delta({}, finish_reason=7)).at_cap == 0

@@ -10,7 +10,7 @@ from tokenweir.core.dialects import fields
 from tokenweir.core.dialects.anthropic_prompt import read_prompt
 from tokenweir.core.dialects.anthropic_reply import read_message, read_stream_event
 from tokenweir.core.dialects.base import Edits, ErrorFacts, ModelRequest, ResponseFacts
-from tokenweir.core.json_edit import set_member
+from tokenweir.core.json_edit import set_inner_member, set_member
 from tokenweir.core.json_text import parse_object, read_value, write_value
 from tokenweir.core.sse import ServerSentEvent
 
@@ -50,6 +50,7 @@ class AnthropicMessages:
             wants_usage=True,
             prompt=read_prompt(members),
             service_tier=fields.tier(members),
+            thinking_tokens=_thinking_tokens(members.get("thinking")),
         )
 
     def rewrite(self, body: bytes, edits: Edits) -> bytes:
@@ -62,6 +63,9 @@ class AnthropicMessages:
             body = set_member(body, "model", msgspec.json.encode(edits.model))
         if edits.output_cap is not None:
             body = set_member(body, "max_tokens", str(edits.output_cap).encode())
+        if edits.thinking_tokens is not None:
+            budget = str(edits.thinking_tokens).encode()
+            body = set_inner_member(body, "thinking", "budget_tokens", budget)
         return body
 
     def read_event(self, event: ServerSentEvent, facts: ResponseFacts) -> None:
@@ -91,6 +95,17 @@ class AnthropicMessages:
             "tokenweir": dict(error.detail),
         }
         return write_value({"type": "error", "error": members})
+
+
+def _thinking_tokens(thinking: object) -> int | None:
+    """Return the budget for thinking; what can be none is the provider's to refuse."""
+    if not isinstance(thinking, dict):
+        return None
+    fields.check_names(thinking, "thinking")
+    if thinking.get("type") != "enabled":
+        return None
+    budget = thinking.get("budget_tokens")
+    return budget if type(budget) is int and 0 < budget <= fields.MAX_TOKENS else None
 
 
 def _kind(event: ServerSentEvent, data: dict[str, Any]) -> str:

@@ -16,6 +16,8 @@ _TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 # Blocks that begin before anything of them was generated. Others are whole from the
 # start: encrypted thinking, the results of server tools.
 _EMPTY_AT_FIRST = ("text", "thinking", None)
+# Why an answer ended that had reached its cap.
+_AT_CAP = "max_tokens"
 
 
 def read_message(message: dict[str, Any], facts: ResponseFacts) -> None:
@@ -62,6 +64,7 @@ def read_stream_event(kind: str, data: dict[str, Any], facts: ResponseFacts) -> 
 def _read_stop(holder: dict[str, Any], facts: ResponseFacts) -> None:
     if isinstance(holder.get("stop_reason"), str) and holder["stop_reason"]:
         facts.finished = True
+        facts.at_cap = int(holder["stop_reason"] == _AT_CAP)
 
 
 def _read_error(holder: dict[str, Any], facts: ResponseFacts) -> None:

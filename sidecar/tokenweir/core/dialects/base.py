@@ -107,6 +107,7 @@ class ModelRequest:
         prompt: What the input estimate is made from.
         service_tier: The tier of service that was asked for, or None.
         speaks: Whether an answer in sound was asked for.
+        thinking_tokens: What of the cap may be used to think, or None: not said.
     """
 
     model: str
@@ -118,6 +119,7 @@ class ModelRequest:
     prompt: Prompt
     service_tier: str | None = None
     speaks: bool = False
+    thinking_tokens: int | None = None
 
     @property
     def hears(self) -> bool:
@@ -139,11 +141,15 @@ class Edits:
         include_usage: Ask for the usage event of a stream.
         output_cap: The most output tokens of a choice, or None; it replaces the app's
             own cap in the spelling that the app used.
+        output_cap_field: The spelling if the app used none, or None: the dialect's.
+        thinking_tokens: What of the cap may be used to think, or None.
     """
 
     model: str | None = None
     include_usage: bool = False
     output_cap: int | None = None
+    output_cap_field: str | None = None
+    thinking_tokens: int | None = None
 
     def __bool__(self) -> bool:
         return self != Edits()
@@ -175,6 +181,7 @@ class ResponseFacts:
             figures can't be trusted to be complete.
         absurd: A report was left out: it had figures that no count of tokens can be.
         service_tier: The tier that served it, in the provider's word, or None.
+        at_cap: Choices that ended because they had reached their cap.
     """
 
     usage: TokenUsage | None = None
@@ -190,6 +197,7 @@ class ResponseFacts:
     unreadable: bool = False
     absurd: bool = False
     service_tier: str | None = None
+    at_cap: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,8 @@ KNOWN_NAMES = frozenset(
         *("role", "content", "name", "refusal", "reasoning", "reasoning_content"),
         *("function", "custom", "arguments", "input"),
         *("description", "parameters", "input_schema"),
-        *("type", "text", "thinking", "title", "context", "source", "data"),
+        *("type", "text", "title", "context", "source", "data"),
+        *("thinking", "budget_tokens"),
         *("image_url", "audio_url", "video_url", "url", "detail"),
         *("input_audio", "file", "file_data"),
     }

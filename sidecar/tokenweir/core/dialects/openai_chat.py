@@ -53,7 +53,7 @@ class OpenAIChat:
         if edits.include_usage:
             body = set_inner_member(body, "stream_options", "include_usage", b"true")
         if edits.output_cap is not None:
-            body = _capped(body, edits.output_cap)
+            body = _capped(body, edits.output_cap, edits.output_cap_field)
         return body
 
     def read_event(self, event: ServerSentEvent, facts: ResponseFacts) -> None:
@@ -96,12 +96,13 @@ def _output_cap(members: Members) -> int | None:
     return max((cap for cap in caps if cap is not None), default=None)
 
 
-def _capped(body: bytes, cap: int) -> bytes:
+def _capped(body: bytes, cap: int, field: str | None) -> bytes:
     members = parse_object(body)
     given = [name for name in _CAPS if members.get(name) is not None]
     # Servers that are not OpenAI's may know the older spelling only; OpenAI's newer
-    # models refuse it. An app that gives neither gets the one that is not deprecated.
-    for name in given or _CAPS[:1]:
+    # models refuse it. An app that gives neither gets the one that is not deprecated,
+    # unless the policy says that its provider knows the other.
+    for name in given or [field or _CAPS[0]]:
         if members.get(name) is None or members[name] > cap:
             body = set_member(body, name, str(cap).encode())
     return body

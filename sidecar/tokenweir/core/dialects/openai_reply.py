@@ -17,6 +17,9 @@ from tokenweir.core.dialects.openai_usage import read_usage
 
 # Of each list, as many are looked at: OpenAI allows 128 choices and 128 tools.
 _MAX_ITEMS = 256
+# Why a choice ended that had reached its cap. (Or the end of the context window, which
+# a cap that was lowered makes unlikely.)
+_AT_CAP = "length"
 
 
 def read_reply(reply: dict[str, Any], facts: ResponseFacts) -> None:
@@ -27,8 +30,10 @@ def read_reply(reply: dict[str, Any], facts: ResponseFacts) -> None:
     choices = _objects(reply.get("choices"))
     add_texts(facts, (text for choice in choices for text in _texts(choice)))
     facts.hidden = facts.hidden or any(map(_has_audio, choices))
-    if any(_is_text(choice.get("finish_reason")) for choice in choices):
+    reasons = [choice.get("finish_reason") for choice in choices]
+    if any(map(_is_text, reasons)):
         facts.finished = True
+        facts.at_cap += reasons.count(_AT_CAP)
     for report in _reports(reply, choices):
         read_usage(report, facts)
 
