@@ -148,6 +148,17 @@ def test_what_is_not_known_is_left_out(sink: Sink) -> None:
     assert "flags" not in sink_line
 
 
+def test_what_was_changed_and_saved(sink: Sink) -> None:
+    """A line tells it of those exchanges that it is true of."""
+    subject = replace(SUBJECT, capped_from="unset", output_cap="300")
+    settlement = replace(SETTLEMENT, saved_nanousd=5, cap_saved_nanousd=7)
+    sink.log(replace(ADMITTED, subject=subject, settlement=settlement))
+    line = sink.line()
+
+    assert (line["capped_from"], line["output_cap"]) == ("unset", "300")
+    assert (line["saved_nanousd"], line["cap_saved_nanousd"]) == (5, 7)
+
+
 def test_implausible_report(sink: Sink) -> None:
     """A report that was not believed is worth a warning."""
     flagged = replace(SETTLEMENT, flags=("implausible_report",))

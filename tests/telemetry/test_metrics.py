@@ -13,6 +13,7 @@ from tests.telemetry.exchanges import (
     policy_of,
 )
 from tokenweir.core.budget import Crossing
+from tokenweir.core.hold import CAP_REACHED
 from tokenweir.core.policy import Axis
 from tokenweir.core.rejection import InternalFault, UnknownKey, Unsatisfiable
 from tokenweir.core.usage import TokenUsage
@@ -96,6 +97,24 @@ def test_cost(metrics: Metrics) -> None:
     assert value(metrics, "cost_usd_total", **labels) == pytest.approx(0.000066)
     labels = {"provider": "openai", "model": "gpt-4o-mini"}
     assert value(metrics, "unpriced_total", **labels) == 1
+
+
+def test_caps_and_savings(metrics: Metrics) -> None:
+    """How often a cap was the policy's, how often it was reached, and what was saved."""
+    labels = {"tenant": "acme", "model": "gpt-4o-mini"}
+    lowered = replace(SUBJECT, capped_from="2000", output_cap="300")
+    reached = replace(SETTLEMENT, flags=(CAP_REACHED,), cap_saved_nanousd=2_000_000_000)
+    cheaper = replace(SETTLEMENT, saved_nanousd=500_000_000)
+    metrics(ADMITTED)
+    metrics(replace(ADMITTED, subject=lowered, settlement=reached))
+    metrics(replace(ADMITTED, subject=replace(lowered, capped_from="unset")))
+    metrics(replace(ADMITTED, settlement=cheaper))
+
+    assert value(metrics, "capped_total", how="lowered", **labels) == 1
+    assert value(metrics, "capped_total", how="set", **labels) == 1
+    assert value(metrics, "cap_reached_total", **labels) == 1
+    assert value(metrics, "saved_usd_total", by="cap", **labels) == 2.0
+    assert value(metrics, "saved_usd_total", by="downgrade", **labels) == 0.5
 
 
 def test_budget_crossed(metrics: Metrics) -> None:

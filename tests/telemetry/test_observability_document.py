@@ -26,8 +26,12 @@ def test_every_field_is_documented() -> None:
     """The document has every field that an exchange's line can have, and no other."""
     sink = Sink()
     shadow = QuotaFailure("acme.trial", Axis.TOKENS, "-", 1, 1, 0, 1, 1, shadow=True)
-    flagged = replace(SETTLEMENT, flags=("ledger_open",))
-    subject = replace(ADMITTED.subject, downgraded_from="gpt-4o")
+    flagged = replace(
+        SETTLEMENT, flags=("ledger_open",), saved_nanousd=1, cap_saved_nanousd=1
+    )
+    subject = replace(
+        ADMITTED.subject, downgraded_from="gpt-4o", capped_from="9", output_cap="3"
+    )
     admitted = replace(ADMITTED, settlement=flagged, shadowed=(shadow,))
     sink.log(replace(admitted, subject=subject))
     sink.log(REFUSED)

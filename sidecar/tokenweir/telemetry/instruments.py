@@ -58,6 +58,7 @@ class Instruments:
         self._declare_ledger()
         self._declare_policy()
         self._declare_budgets()
+        self._declare_savings()
         self._declare_webhook()
         self._declare_faults()
 
@@ -177,6 +178,21 @@ class Instruments:
     def _declare_faults(self) -> None:
         self.faults = self._counter("faults", "What broke, by where.", "where")
         self.log_lines_dropped = self._counter(
+    def _declare_savings(self) -> None:
+        self.capped = self._counter(
+            "capped",
+            "Exchanges whose cap on output the policy has set or lowered.",
+            *("how", "tenant", "model"),
+        )
+        self.cap_reached = self._counter(
+            "cap_reached", "Answers that ended at such a cap.", "tenant", "model"
+        )
+        self.saved_usd = self._counter(
+            "saved_usd",
+            "What downgrades have saved, and what caps have at the most.",
+            *("by", "tenant", "model"),
+        )
+
             "log_lines_dropped", "Log lines that were dropped: nobody read the stream."
         )
         self.sink_errors = self._counter(

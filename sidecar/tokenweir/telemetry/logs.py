@@ -143,6 +143,8 @@ class JsonLog:
             "provider": subject.provider,
             "policy": subject.policy,
             "downgraded_from": subject.downgraded_from,
+            "capped_from": subject.capped_from,
+            "output_cap": subject.output_cap,
         }
         return {name: _bounded(value) for name, value in fields.items() if value}
 
@@ -321,6 +323,9 @@ def _settlement(settlement: Settlement) -> Mapping[str, object]:
         "cost_nanousd": settlement.cost_nanousd,
         "duration_ms": settlement.duration_ms,
     }
+    for name in ("saved_nanousd", "cap_saved_nanousd"):
+        if getattr(settlement, name):
+            fields[name] = getattr(settlement, name)
     if settlement.model is not None:
         fields["answered_model"] = _bounded(settlement.model)
     if settlement.first_token_ms is not None:

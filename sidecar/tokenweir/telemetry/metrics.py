@@ -8,7 +8,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry
 
 from tokenweir.core.budget import NANOUSD_PER_USD, Crossing
-from tokenweir.core.hold import Settlement, Subject
+from tokenweir.core.hold import CAP_REACHED, UNSET, Settlement, Subject
 from tokenweir.core.plausible import IMPLAUSIBLE_REPORT
 from tokenweir.core.policy import Policy
 from tokenweir.core.pricing import UNPRICED
@@ -81,6 +81,7 @@ class Metrics:
         self._instruments.governor_ledger.observe(details.ledger_ms / 1_000)
 
     def _refused(self, rejection: Rejection) -> str:
+            self._saved(details.subject, details.settlement)
         """Count a refusal, by the worst quota if there is one; return its limit."""
         quota, limit = NONE, NONE
         match rejection:
@@ -123,6 +124,22 @@ class Metrics:
 
     def ledger_call(
         self,
+    def _saved(self, subject: Subject, settlement: Settlement) -> None:
+        tenant = self._labels.tenant(subject.tenant)
+        model = self._labels.model(subject.model)
+        if subject.output_cap:
+            how = "set" if subject.capped_from == UNSET else "lowered"
+            self._instruments.capped.labels(how, tenant, model).inc()
+        if CAP_REACHED in settlement.flags:
+            self._instruments.cap_reached.labels(tenant, model).inc()
+        for by, saved in (
+            ("downgrade", settlement.saved_nanousd),
+            ("cap", settlement.cap_saved_nanousd),
+        ):
+            if saved:
+                saved_usd = saved / NANOUSD_PER_USD
+                self._instruments.saved_usd.labels(by, tenant, model).inc(saved_usd)
+
         verb: str,
         seconds: float,
         *,
