@@ -175,9 +175,6 @@ class Instruments:
             "webhook_waiting", "Messages about budgets that the webhook has not taken."
         )
 
-    def _declare_faults(self) -> None:
-        self.faults = self._counter("faults", "What broke, by where.", "where")
-        self.log_lines_dropped = self._counter(
     def _declare_savings(self) -> None:
         self.capped = self._counter(
             "capped",
@@ -193,6 +190,9 @@ class Instruments:
             *("by", "tenant", "model"),
         )
 
+    def _declare_faults(self) -> None:
+        self.faults = self._counter("faults", "What broke, by where.", "where")
+        self.log_lines_dropped = self._counter(
             "log_lines_dropped", "Log lines that were dropped: nobody read the stream."
         )
         self.sink_errors = self._counter(

@@ -77,11 +77,11 @@ class Metrics:
             self._instruments.shadow_refusals.labels(label).inc()
         if details.settlement is not None:
             self._settled(details.subject, details.settlement)
+            self._saved(details.subject, details.settlement)
         self._instruments.governor.observe(details.governor_ms / 1_000)
         self._instruments.governor_ledger.observe(details.ledger_ms / 1_000)
 
     def _refused(self, rejection: Rejection) -> str:
-            self._saved(details.subject, details.settlement)
         """Count a refusal, by the worst quota if there is one; return its limit."""
         quota, limit = NONE, NONE
         match rejection:
@@ -120,10 +120,6 @@ class Metrics:
                 name.removesuffix("_tokens"), settlement.source, tenant, model
             ).inc(tokens)
 
-    # === Events ================================================================
-
-    def ledger_call(
-        self,
     def _saved(self, subject: Subject, settlement: Settlement) -> None:
         tenant = self._labels.tenant(subject.tenant)
         model = self._labels.model(subject.model)
@@ -140,6 +136,10 @@ class Metrics:
                 saved_usd = saved / NANOUSD_PER_USD
                 self._instruments.saved_usd.labels(by, tenant, model).inc(saved_usd)
 
+    # === Events ================================================================
+
+    def ledger_call(
+        self,
         verb: str,
         seconds: float,
         *,
