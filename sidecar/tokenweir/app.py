@@ -30,6 +30,7 @@ from tokenweir.core.request_side import Arrival
 from tokenweir.driver.background import Background
 from tokenweir.driver.handoff import Handoff
 from tokenweir.driver.services import Services
+from tokenweir.driver.tally import Tally
 from tokenweir.extproc.rendering import Rendering
 from tokenweir.extproc.server import Server
 from tokenweir.extproc.session import Sessions
@@ -133,7 +134,10 @@ class Processor:
         self._log = JsonLog(on_dropped=self._metrics.line_dropped)
         sinks = (self._log, self._metrics)
         self._webhook = BudgetWebhook(Fanout(sinks, self._metrics.sink_failed))
-        self._hooks = Fanout(sinks, self._metrics.sink_failed, self._webhook.tell)
+        self._tally = Tally(self._metrics.tally_lost, _now_ms)
+        self._hooks = Fanout(
+            sinks, self._metrics.sink_failed, self._webhook.tell, self._tally
+        )
         self._counter = TokenCounter(on_fault=self._hooks.fault)
         self._store = RedisStore(
             settings.ledger_url,
@@ -161,15 +165,7 @@ class Processor:
         )
         self._background = Background(self._hooks)
         self._handoff = Handoff(self._ledger, self._hooks, self._background)
-        self._services = Services(
-            ledger=self._ledger,
-            counter=self._counter,
-            on_exchange_end=self._hooks,
-            events=self._hooks,
-            background=self._background,
-            pricing=lambda: self.policy.pricing,
-            now_ms=_now_ms,
-        )
+        self._services = self._make_services()
         self._server = Server(
             Sessions(self._services, self._handoff, self._arrival),
             settings.socket_path,
@@ -190,6 +186,7 @@ class Processor:
         await self._admin.start()
         await self._sweeper.start()
         self._eviction.start()
+        self._tally.start(self._store, self._hooks)
         self._webhook.start()
         self._watcher.start(self.policy)
         await self._server.start()
@@ -210,6 +207,7 @@ class Processor:
             exchange.drain()
         await self._server.stop(STOP_SECONDS)
         await self._background.join(FLUSH_SECONDS)
+        await self._tally.stop()
         await self._sweeper.stop()
         await self._eviction.stop()
         await self._ledger.flush(FLUSH_SECONDS)
@@ -226,6 +224,17 @@ class Processor:
 
     # === parts =================================================================
 
+    def _make_services(self) -> Services:
+        return Services(
+            ledger=self._ledger,
+            counter=self._counter,
+            on_exchange_end=self._hooks,
+            events=self._hooks,
+            background=self._background,
+            pricing=lambda: self.policy.pricing,
+            now_ms=_now_ms,
+        )
+
     def _open_prices(self) -> None:
         # The first price takes long: the list of all has to be opened.
         for model in self._models():
@@ -239,6 +248,7 @@ class Processor:
     def _use_policy(self, policy: Policy) -> None:
         self.policy = policy
         self._metrics.use_policy(policy)
+        self._tally.use_policy(policy)
         self._webhook.use(policy.webhook)
         self._rendering.policy_changed()
 

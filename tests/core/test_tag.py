@@ -37,6 +37,7 @@ from tokenweir.core.holding import (
     share_of,
 )
 from tokenweir.core.partition import user_code
+from tokenweir.core.record import hour_of
 from tokenweir.core.rejection import QuotaFailure
 from tokenweir.core.tag import MAX_RECORDS, Tag
 
@@ -737,3 +738,32 @@ def test_thresholds_are_told_once(ledger: Ledger) -> None:
 
     assert [(each.percent, each.spent) for each in told] == [(80, 820)]
     assert ledger.tag.crossings() == ()
+
+
+def test_a_tally_adds_to_its_hour(ledger: Ledger) -> None:
+    """
+    What no record tells stands beside the figures of records, under the same names.
+    """
+    group = "acme\x1facme-ci\x1fgpt-4o\x1fopenai\x1fchat_completions\x1f"
+    ledger.settle(hold(1), used(30, 0))
+    hour = hour_of(START_MS)
+    for _ in range(2):
+        ledger.tag.tally(hour, {f"{group}matched_q": 3}, START_MS)
+
+    assert ledger.tag.rollups[hour][f"{group}matched_q"] == 6
+    assert ledger.tag.rollups[hour][f"{group}input_tokens"] == 30
+
+
+def test_a_tally_is_of_today(ledger: Ledger) -> None:
+    """
+    A processor whose clock is wrong fills no hours of another year.
+    """
+    hour = hour_of(START_MS)
+    for claimed in (0, hour - 25, hour - 24, hour - 1, hour, hour + 1, 10**9):
+        ledger.tag.tally(claimed, {"g": 1}, START_MS)
+
+    assert ledger.tag.rollups == {
+        hour - 24: {"g": 3},
+        hour - 1: {"g": 1},
+        hour: {"g": 3},
+    }

@@ -90,6 +90,7 @@ async def work(store: RedisStore) -> None:
     )
     await ledger.settle(hold("settled"), settlement)
     await ledger.cancel(hold("cancelled"))
+    await store.tally(tag_of("acme"), 0, {"acme\x1fci\x1fm\x1fp\x1fr\x1fmatched_q": 1})
     assert await Sweeper(store, Silent()).sweep_once() is not None
     assert await store.eviction() is not None
 

@@ -126,6 +126,21 @@ async def test_what_is_held_goes_on_and_ends(
         assert level_of(snapshot, TPM, START_MS) == 100_000 - 135
 
 
+async def test_nothing_is_counted_without_memory(
+    store: RedisStore, full: redis.Redis, events: Recorder
+) -> None:
+    """
+    Refusals that would take memory are not written, not even in part.
+    """
+    fill(full)
+    before = contents(full)
+    with pytest.raises(LedgerUnavailableError):
+        await store.tally(TAG, 0, {f"matched_{number}": 1 for number in range(9)})
+
+    assert contents(full) == before
+    assert (events.faults, events.reasons) == ([], ["OutOfMemoryError"])
+
+
 async def nothing_is_held(store: RedisStore, limits: tuple[Limit, ...]) -> None:
     """Demand that no limit has anything in flight."""
     snapshot = await store.snapshot(TAG)

@@ -47,6 +47,7 @@ async def play(ledger: TaggedLedger, store: RedisStore, *, first: int = 0) -> No
     await ledger.settle(holds[1], used(50, 70, duration_ms=900))
     await ledger.cancel(holds[2])
     await ledger.cancel(hold(first + 7))  # not known
+    await store.tally(TAG, 10**9, {"acme\x1fci\x1fm\x1fp\x1fr\x1fmatched_q": 1})
     await store.lead("me", 60_000)
     await store.sweep([TAG])
 

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from tests.ledger.builders import START_MS, SUBJECT, Clock, Recorder, hold, used
 from tokenweir.core.hold import Hold, Part
-from tokenweir.core.partition import tag_of
+from tokenweir.core.partition import tag_of, user_code
 from tokenweir.core.record import hour_of
 from tokenweir.ledger.memory import MemoryStore
+from tokenweir.ledger.store import Rollup
 from tokenweir.ledger.tagged import TaggedLedger
 from tokenweir.ledger.usage import GroupBy, Outstanding, outstanding, usage
 
@@ -43,6 +45,25 @@ async def store(events: Recorder, clock: Clock) -> MemoryStore:
         settlement = replace(used(tokens, 2 * tokens), cost_nanousd=3 * tokens)
         await ledger.settle(made, settlement)
     return store
+
+
+class Forgetful:
+    """Reads a store whose sums by user have run out."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.snapshot, self.holdings = store.snapshot, store.holdings
+        self._store = store
+
+    async def rollups(
+        self,
+        tags: Sequence[str],
+        first_hour: int,
+        last_hour: int,
+        *,
+        with_users: bool = False,
+    ) -> Sequence[Rollup]:
+        assert with_users
+        return await self._store.rollups(tags, first_hour, last_hour)
 
 
 async def inputs(
@@ -107,6 +128,146 @@ async def test_all_figures_are_summed(store: MemoryStore) -> None:
         "cost_nanousd": 3_333,
         "outcome_completed": 4,
         "source_reported": 4,
+    }
+
+
+async def test_sums_are_kept_apart_by_provider_and_route(clock: Clock) -> None:
+    """
+    Who answered, and by which class of paths it was asked.
+    """
+    store = MemoryStore(Recorder(), now_ms=clock)
+    for number, (provider, route) in enumerate(
+        [("openai", "chat_completions"), ("azure", "chat_completions"), ("", "models")]
+    ):
+        made = asked_by(number, "acme", "ci", "gpt-4o", START_MS)
+        subject = replace(made.subject, provider=provider, route=route)
+        await TaggedLedger(store).settle(replace(made, subject=subject), used(5, 0))
+
+    assert await inputs(store, 0, 0, GroupBy.ROUTE) == {
+        ("chat_completions",): 10,
+        ("models",): 5,
+    }
+    assert await inputs(store, 0, 0, GroupBy.PROVIDER, GroupBy.ROUTE) == {
+        ("openai", "chat_completions"): 5,
+        ("azure", "chat_completions"): 5,
+        ("", "models"): 5,
+    }
+
+
+async def test_hours_and_days_are_told_by_their_beginning(store: MemoryStore) -> None:
+    """
+    In UTC, as RFC 3339 writes it.
+    """
+    assert await inputs(store, 0, 2, GroupBy.HOUR) == {
+        ("2023-11-14T22:00:00Z",): 1,
+        ("2023-11-14T23:00:00Z",): 1_110,
+        ("2023-11-15T00:00:00Z",): 10_000,
+    }
+    assert await inputs(store, 0, 2, GroupBy.DAY, GroupBy.TENANT) == {
+        ("2023-11-14", "acme"): 1_111,
+        ("2023-11-15", "globex"): 10_000,
+    }
+
+
+async def of_users(store: MemoryStore, *users: str) -> MemoryStore:
+    """*store* with one more exchange of acme by each of *users*; 7 tokens each."""
+    for number, user in enumerate(users):
+        made = asked_by(50 + number, "acme", "ci", "gpt-4o", START_MS)
+        subject = replace(made.subject, user=user)
+        await TaggedLedger(store).settle(replace(made, subject=subject), used(7, 0))
+    return store
+
+
+async def test_users_are_told_by_their_code(clock: Clock) -> None:
+    """
+    One by one; exchanges that name none are the rest.
+    """
+    store = MemoryStore(Recorder(), now_ms=clock)
+    await of_users(store, "ann", "bob", "", "ann", "")
+    ann, bob = user_code("acme", "ann"), user_code("acme", "bob")
+
+    assert await inputs(store, 0, 0, GroupBy.USER) == {
+        (ann,): 14,
+        (bob,): 7,
+        ("-",): 14,
+    }
+    by_both = await usage(store, HOUR, HOUR, (GroupBy.MODEL, GroupBy.USER))
+    assert by_both[("gpt-4o", bob)]["exchanges"] == 1
+    assert "with_user" not in by_both[("gpt-4o", "-")]
+    assert await inputs(store, 0, 0) == {(): 35}
+
+
+async def test_forgotten_users_are_not_taken_for_nobody(clock: Clock) -> None:
+    """
+    Once the sums by user are gone, what named somebody is told apart from what did not.
+    """
+    store = MemoryStore(Recorder(), now_ms=clock)
+    await of_users(store, "ann", "")
+    made = asked_by(90, "globex", "ci", "gpt-4o", START_MS)
+    made = replace(made, subject=replace(made.subject, user=""))
+    await TaggedLedger(store).settle(made, used(3, 0))
+    forgetful = Forgetful(store)
+    sums = await usage(forgetful, HOUR, HOUR, (GroupBy.TENANT, GroupBy.USER))
+
+    assert {group: figures["input_tokens"] for group, figures in sums.items()} == {
+        ("acme", "?"): 14,
+        ("globex", "-"): 3,
+    }
+
+
+async def test_a_correction_corrects_the_users_sums(
+    events: Recorder, clock: Clock
+) -> None:
+    """
+    A lost exchange that is settled after all leaves no trace of the estimate.
+    """
+    store = MemoryStore(events, now_ms=clock)
+    ledger = TaggedLedger(store)
+    made = asked_by(1, "acme", "ci", "gpt-4o", START_MS)
+    await ledger.reserve(made)
+    clock.now_ms += 30_000
+    await store.sweep([tag_of("acme")])
+    await ledger.settle(made, used(44, 66))
+    sums = await usage(store, HOUR, HOUR, (GroupBy.USER,))
+
+    assert sums == {
+        (user_code("acme", "ann"),): {
+            "exchanges": 1,
+            "with_user": 1,
+            "requests": 1,
+            "input_tokens": 44,
+            "output_tokens": 66,
+            "outcome_completed": 1,
+            "source_reported": 1,
+        }
+    }
+
+
+async def test_what_was_taken_back_is_nowhere(events: Recorder, clock: Clock) -> None:
+    """
+    An exchange that was lost, and had never been forwarded, makes no line of zeros.
+    """
+    store = MemoryStore(events, now_ms=clock)
+    ledger = TaggedLedger(store)
+    made = asked_by(1, "acme", "ci", "gpt-4o", START_MS)
+    await ledger.reserve(made)
+    clock.now_ms += 30_000
+    await store.sweep([tag_of("acme")])
+    await ledger.cancel(made)
+
+    assert await usage(store, HOUR, HOUR) == {}
+
+
+async def test_sums_of_former_versions_are_read(clock: Clock) -> None:
+    """
+    They had no provider and no route: these are empty.
+    """
+    store = MemoryStore(Recorder(), now_ms=clock)
+    former = {"acme\x1fci\x1fgpt-4o\x1finput_tokens": 7}
+    await store.tally(tag_of("acme"), HOUR, former)
+
+    assert await inputs(store, 0, 0, GroupBy.MODEL, GroupBy.PROVIDER) == {
+        ("gpt-4o", ""): 7
     }
 
 

@@ -110,6 +110,26 @@ def test_budgets_are_told_of_besides() -> None:
     assert told == [CROSSING]
 
 
+def test_exchanges_are_told_besides() -> None:
+    """Whoever is no sink can hear of exchanges, broken sinks or not."""
+    told: list[ExchangeDetails] = []
+
+    call_all(Fanout([Broken()], on_end=told.append))
+
+    assert told == [ADMITTED]
+
+
+def test_who_hears_of_exchanges_may_break() -> None:
+    """It is counted like a sink, and stops nothing."""
+    behind = Recorder()
+    errors: list[str] = []
+
+    call_all(Fanout([behind], errors.append, on_end=Broken()))
+
+    assert behind.calls == CALLS
+    assert errors == ["Broken"]
+
+
 def test_a_broken_sink_stops_no_other() -> None:
     """What a sink raises is counted, and the sinks behind it are called."""
     behind = Recorder()

@@ -63,6 +63,9 @@ from tokenweir.core.policy import BUDGETS
 
 # The newest that are kept. Here records are for reading back, not for exporting.
 MAX_RECORDS = 10_000
+# How late a tally may come and still belong to its own hour. It says itself what that
+# is, by its processor's clock: beyond that the clock is not believed.
+TALLY_HOURS = 24
 
 
 @dataclass(slots=True)
@@ -224,6 +227,20 @@ class Tag:
         self.reaped += count
         return count
 
+    def tally(self, hour: int, sums: Mapping[str, int], now_ms: int) -> None:
+        """
+        Add to the rollup of an hour what no record tells.
+
+        Args:
+            hour: Since 1970, as the caller has it; at the latest this one, at the
+                earliest `TALLY_HOURS` ago.
+            sums: By group and figure, as rollups have it.
+            now_ms: The moment.
+        """
+        this_hour = record.hour_of(now_ms)
+        hour = min(max(this_hour - TALLY_HOURS, hour), this_hour)
+        _add(self.rollups.setdefault(hour, {}), "", sums)
+
     def crossings(self) -> tuple[Crossing, ...]:
         """Return the thresholds that were passed since this was last asked."""
         crossings = tuple(self.levels.crossings)
@@ -308,11 +325,11 @@ class Tag:
             }
         )
         hour = record.hour_of(before.started_ms)
-        group = record.group_of(text)
         added = record.difference(increments, before.recorded or {})
+        group = f"{record.group_of(text)}{record.SEPARATOR}"
         _add(self.rollups.setdefault(hour, {}), group, added)
         if text["user"]:
-            of_user = f"{group}{record.SEPARATOR}{text['user']}"
+            of_user = f"{group}{text['user']}{record.SEPARATOR}"
             _add(self.user_rollups.setdefault(hour, {}), of_user, added)
 
 
@@ -328,9 +345,9 @@ def _blank(share: Share, started: int) -> Holding:
     )
 
 
-def _add(sums: dict[str, int], group: str, added: Mapping[str, int]) -> None:
+def _add(sums: dict[str, int], prefix: str, added: Mapping[str, int]) -> None:
     for name, figure in added.items():
-        field_name = f"{group}{record.SEPARATOR}{name}"
+        field_name = f"{prefix}{name}"
         sums[field_name] = sums.get(field_name, 0) + figure
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 
 from tokenweir.core.errors import LedgerUnavailableError
@@ -22,7 +22,7 @@ from tokenweir.telemetry.hooks import LedgerEvents
 
 class MemoryStore:
     """
-    A `tokenweir.ledger.store.TagStore`, `Sweepable` and `Readable`.
+    A `tokenweir.ledger.store.TagStore`, `Sweepable`, `Tallying` and `Readable`.
 
     It is atomic because nothing in it awaits, and it is gone with the process.
 
@@ -80,6 +80,10 @@ class MemoryStore:
         now_ms = self._now_ms()
         was = self._tag(tag).cancel(hold_id, now_ms, unclaimed_only=unclaimed_only)
         return was not in (State.CLAIMED, State.SETTLED)
+
+    async def tally(self, tag: str, hour: int, sums: Mapping[str, int]) -> None:
+        """See `tokenweir.ledger.store.Tallying.tally`."""
+        self._tag(tag).tally(hour, sums, self._now_ms())
 
     async def lead(
         self,

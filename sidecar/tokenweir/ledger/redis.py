@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tokenweir.core.bucket import bounded
@@ -25,7 +25,7 @@ _KNOWN_STATES = (b"", *(state.encode() for state in State))
 
 class RedisStore:
     """
-    A `tokenweir.ledger.store.TagStore`, `Sweepable` and `Readable`.
+    A `tokenweir.ledger.store.TagStore`, `Sweepable`, `Tallying` and `Readable`.
 
     Args:
         url: ``redis://``, ``rediss://`` or ``unix://``.
@@ -109,6 +109,10 @@ class RedisStore:
         """See `tokenweir.ledger.store.TagStore.cancel`."""
         was = await self._move(scripts.CANCEL, tag, [hold_id, int(unclaimed_only)])
         return was not in (State.CLAIMED.encode(), State.SETTLED.encode())
+
+    async def tally(self, tag: str, hour: int, sums: Mapping[str, int]) -> None:
+        """See `tokenweir.ledger.store.Tallying.tally`."""
+        await self._run(scripts.TALLY, tag, [hour, *wire.pairs(sums)])
 
     async def lead(self, owner: str, lease_ms: int) -> bool:
         """See `tokenweir.ledger.store.Sweepable.lead`."""

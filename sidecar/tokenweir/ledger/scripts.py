@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from tokenweir.core import bucket, budget, holding, record, slots
+from tokenweir.core import bucket, budget, holding, record, slots, tag
 from tokenweir.ledger import keys
 
 _PARTS = ("prelude", "levels", "holding")
@@ -35,6 +35,7 @@ _CONSTANTS: Mapping[str, int | str | Sequence[str]] = {
     "REAPED_PER_CALL": holding.REAPED_PER_CALL,
     "MAX_RATE": holding.MAX_RATE,
     "HOUR_MS": record.HOUR_MS,
+    "TALLY_HOURS": tag.TALLY_HOURS,
     "SEPARATOR": record.SEPARATOR,
     "LABELS": record.LABELS,
     "CLASSES": record.CLASSES,
@@ -104,4 +105,5 @@ EXTEND = _verb("extend")
 SETTLE = _verb("settle")
 CANCEL = _verb("cancel")
 SWEEP = _verb("sweep")
+TALLY = _verb("tally")
 LEASE = script_of("lease", _read("lease"))

@@ -74,6 +74,21 @@ class Sweepable(Protocol):
         """Charge the expired holds under *tags*; return how many there were."""
 
 
+class Tallying(Protocol):
+    """What refusals and matched quotas are written with."""
+
+    async def tally(self, tag: str, hour: int, sums: Mapping[str, int]) -> None:
+        """
+        Add to the rollup of an *hour* since 1970 what no record tells.
+
+        Not idempotent. *sums*: by group and figure, as rollups have it. An hour that is
+        yet to come, or is long over, is taken for this one or that of yesterday.
+        """
+
+    async def ping(self) -> None:
+        """Ask for an answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """

@@ -66,8 +66,8 @@ def account_arguments(account: Account) -> list[Argument]:
         amounts.cost_nanousd,
         account.duration_ms,
         account.learned_tokens,
-        *_pairs(account.record),
-        *_pairs(account.increments),
+        *pairs(account.record),
+        *pairs(account.increments),
     ]
 
 
@@ -145,7 +145,8 @@ def holding_of(fields: Mapping[str, str]) -> Holding:
     )
 
 
-def _pairs(mapping: Mapping[str, Argument]) -> list[Argument]:
+def pairs(mapping: Mapping[str, Argument]) -> list[Argument]:
+    """Return *mapping* as `pairs_list` in ``lua/prelude.lua`` takes it."""
     return [len(mapping), *(text for pair in mapping.items() for text in pair)]
 
 

@@ -28,7 +28,7 @@ class Fanout:
     What a sink raises is swallowed: *on_error* is told the class of the sink, and
     may raise itself. The other sinks are called all the same.
 
-    *on_crossing* is told of budgets besides, and does not raise.
+    *on_crossing* is told of budgets besides, and does not raise; *on_end* of exchanges.
     """
 
     def __init__(
@@ -36,14 +36,20 @@ class Fanout:
         sinks: Sequence[Sink],
         on_error: Callable[[str], None] = lambda _: None,
         on_crossing: Callable[[Crossing], None] = lambda _: None,
+        on_end: OnExchangeEnd = lambda _: None,
     ) -> None:
         self._sinks = tuple(sinks)
         self._on_error = on_error
         self._on_crossing = on_crossing
+        self._on_end = on_end
 
     def __call__(self, details: ExchangeDetails) -> None:
         """See `OnExchangeEnd`."""
         self._each(lambda sink: sink(details))
+        try:
+            self._on_end(details)
+        except Exception:  # noqa: BLE001 - nor does whoever is no sink
+            self._tell(self._on_end)
 
     def ledger_call(
         self, verb: str, seconds: float, *, failed: bool, reason: str = ""
@@ -97,7 +103,7 @@ class Fanout:
             except Exception:  # noqa: BLE001 - a broken exporter stops no traffic
                 self._tell(sink)
 
-    def _tell(self, sink: Sink) -> None:
+    def _tell(self, sink: object) -> None:
         # Whoever counts the errors may be the broken one.
         with contextlib.suppress(Exception):
             self._on_error(type(sink).__name__)

@@ -129,6 +129,9 @@ class Instruments:
         self.holds_lost = self._counter(
             "holds_lost", "Holds that nobody settled: the reaper charged them."
         )
+        self.tally_lost = self._counter(
+            "tally_lost", "Refusals and matched quotas that no usage report shows."
+        )
         self.spool = self._gauge(
             "spool_settles", "Settles that wait for the ledger to come back."
         )

@@ -57,6 +57,10 @@ class Metrics:
         """A telemetry sink raised."""
         self._instruments.sink_errors.labels(sink).inc()
 
+    def tally_lost(self, count: int) -> None:
+        """So many refusals and matched quotas are missing from usage reports."""
+        self._instruments.tally_lost.inc(count)
+
     def line_dropped(self) -> None:
         """A log line was dropped."""
         self._instruments.log_lines_dropped.inc()

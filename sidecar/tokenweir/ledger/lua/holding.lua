@@ -234,10 +234,10 @@ local function difference(new, old)
   return changes
 end
 
--- Add to a hash of sums; tell if it is new.
-local function add_up(key, group, increments, kept_ms)
+-- Add to a hash of sums, to fields that begin with `prefix`; tell if it is new.
+local function add_up(key, prefix, increments, kept_ms)
   for name, figure in pairs(increments) do
-    redis.call('HINCRBY', key, group .. SEPARATOR .. name, digits(figure))
+    redis.call('HINCRBY', key, prefix .. name, digits(figure))
   end
   local is_new = redis.call('PTTL', key) == -1
   if is_new then
@@ -246,9 +246,9 @@ local function add_up(key, group, increments, kept_ms)
   return is_new
 end
 
-local function add_to_rollup(hour_number, group, increments)
+local function add_to_rollup(hour_number, prefix, increments)
   local hour = digits(hour_number)
-  if add_up(root .. ':a:' .. hour, group, increments, ROLLUP_KEPT_MS) then
+  if add_up(root .. ':a:' .. hour, prefix, increments, ROLLUP_KEPT_MS) then
     local oldest = floor_div(now - ROLLUP_KEPT_MS, HOUR_MS)
     redis.call('ZREMRANGEBYSCORE', root .. ':a', '-inf', digits(oldest))
     redis.call('ZADD', root .. ':a', hour, hour)
@@ -256,13 +256,13 @@ local function add_to_rollup(hour_number, group, increments)
   end
 end
 
--- Return whose rollup a record with these labels goes into.
+-- Return whose rollup a record with these labels goes into: a field's beginning.
 local function group_of(labels)
   local names = {}
   for n, name in ipairs(GROUP) do
     names[n] = labels[name]
   end
-  return table.concat(names, SEPARATOR)
+  return table.concat(names, SEPARATOR) .. SEPARATOR
 end
 
 -- Write a record, or what corrects the one that `hold` has already.
@@ -286,7 +286,7 @@ local function write_record(hold, fields, increments)
   add_to_rollup(hour, group, added)
   if labels.user ~= '' then
     local key = root .. ':n:' .. digits(hour)
-    add_up(key, group .. SEPARATOR .. labels.user, added, USERS_KEPT_MS)
+    add_up(key, group .. labels.user .. SEPARATOR, added, USERS_KEPT_MS)
   end
 end
 

@@ -6,9 +6,9 @@
 --
 -- Full memory: a server at `maxmemory` refuses the first write of a script if that may
 -- need memory, and asks no more after the first. So the first write decides for all of
--- them. That of reserve is refused: nothing new begins. Every other script first does
--- what is never refused (`write_anyway`, or GETEX in `begin`), for it accounts for what
--- has begun, and gives back more than it takes.
+-- them. Those of reserve and tally are refused: nothing new begins. Every other script
+-- first does what is never refused (`write_anyway`, or GETEX in `begin`), for it accounts
+-- for what has begun, and gives back more than it takes.
 --
 -- Constants in CAPITALS are put in front by tokenweir.ledger.scripts, out of the core:
 -- no number stands in two places.

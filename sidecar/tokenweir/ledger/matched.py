@@ -1,0 +1,54 @@
+"""Which quotas applied to anything: what the ledger has counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tokenweir.core.policy import Policy, Quota
+from tokenweir.core.tally import Tallied, tallied_in
+from tokenweir.ledger.store import Readable
+from tokenweir.ledger.usage import usage
+
+
+async def tallied(
+    store: Readable, first_hour: int, last_hour: int, *, tenant: str | None = None
+) -> Tallied:
+    """
+    Return refusals by limit and matched quotas of a time range.
+
+    Args:
+        store: Where they were counted, by all processors.
+        first_hour: Hours since 1970 (UTC), see `tokenweir.core.record.hour_of`.
+        last_hour: Included.
+        tenant: Only of this one; None: of all.
+
+    Raises:
+        LedgerUnavailableError: There was no answer in time.
+    """
+    sums = await usage(store, first_hour, last_hour, (), tenant=tenant)
+    return tallied_in(sums.get((), {}))
+
+
+async def quota_matches(
+    store: Readable, first_hour: int, last_hour: int
+) -> dict[str, int]:
+    """
+    Return how many exchanges each quota applied to, by its id, whatever was decided.
+
+    What applied to none is not there, see `never_matched`. Processors write such
+    counts every few seconds. Args and raises: see `tallied`.
+    """
+    return dict((await tallied(store, first_hour, last_hour)).matched)
+
+
+def never_matched(policy: Policy, matches: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the ids of the quotas in force by *policy* that are not in *matches*."""
+    ids = dict.fromkeys(quota.id for quota in _in_force(policy))
+    return tuple(quota for quota in ids if not matches.get(quota))
+
+
+def _in_force(policy: Policy) -> Iterable[Quota]:
+    if policy.single_tenant is not None:
+        return policy.tenants[policy.single_tenant].quotas
+    holders = (*policy.tenants.values(), *policy.keys.values())
+    return (quota for holder in holders for quota in holder.quotas)
