@@ -15,6 +15,7 @@ The ledger's keys in Redis.
     {tw:017}:a:<hour>       rollups of an hour: hash
     {tw:017}:n:<hour>       rollups of an hour by end user: hash
     {tw:sweeper}:lease      which processor sweeps
+    {tw:rebuild}:lease      who puts counters of budgets right
     {twg}:<name>            newest version that was published as "policy" or "keys"
     {twg}:<name>:<version>  a version: signed envelope
     {twg}:<name>:versions   versions that are kept: sorted set
@@ -41,6 +42,9 @@ ACCESS = (
 )
 
 SWEEPER_LEASE = "{tw:sweeper}:lease"
+REBUILD_LEASE = "{tw:rebuild}:lease"
+# What SCAN finds the counters of budgets by, under all tags.
+COUNTERS = "{tw:*}:w:*"
 GOVERNANCE = "{twg}"
 
 # How long keys are kept after they were last written. None is kept for ever.
