@@ -158,6 +158,11 @@ NAME = (
 )
 
 
+CIRCLE = (
+    "{}.rotated_from: goes round in a circle: no secret of this key is the last one"
+)
+
+
 @pytest.mark.parametrize(
     ("entries", "told"),
     [
@@ -177,13 +182,13 @@ NAME = (
             [entry(expires_at=LATER), entry(id="x", sha256=KEY_B, rotated_from=KEY_A)],
             ["1.rotated_from: is of another key or tenant: a key keeps its id and tenant"],
         ),
+        ([entry(expires_at=LATER, rotated_from=KEY_A)], [CIRCLE.format(0)]),
         (
-            [entry(expires_at=LATER, created_at=LATER), entry(sha256=KEY_B, rotated_from=KEY_A)],
-            ["1.rotated_from: is no older than what it was replaced by"],
-        ),
-        (
-            [entry(expires_at=LATER, rotated_from=KEY_A)],
-            ["0.rotated_from: is no older than what it was replaced by"],
+            [
+                entry(expires_at=LATER, rotated_from=KEY_B),
+                entry(sha256=KEY_B, expires_at=LATER, rotated_from=KEY_A),
+            ],
+            [CIRCLE.format(0), CIRCLE.format(1)],
         ),
         (
             [entry(quotas=[{"concurrency": 1}, {"concurrency": 2}])],

@@ -76,13 +76,12 @@ def test_a_key_that_is_wrong() -> None:
 
 def test_a_broken_document() -> None:
     """Nothing is made of what can't be read."""
-    for change in (
-        lambda: issue("{}", {"id": "b"}, NOON_MS),
-        lambda: rotate("{}", "ci", KEY_B, NOON_MS, grace_ms=0),
-        lambda: revoke("{}", "ci", NOON_MS),
-    ):
-        with pytest.raises(PolicyError):
-            change()
+    with pytest.raises(PolicyError):
+        issue("{}", {"id": "b"}, NOON_MS)
+    with pytest.raises(PolicyError):
+        rotate("{}", "ci", KEY_B, NOON_MS, grace_ms=0)
+    with pytest.raises(PolicyError):
+        revoke("{}", "ci", NOON_MS)
 
 
 # === rotate =======================================================================
@@ -95,7 +94,7 @@ def test_a_new_secret() -> None:
 
     assert keys_of(made) == [
         {**old, "expires_at": at(HOUR_MS)},
-        {**old, "sha256": KEY_B, "rotated_from": KEY_A},
+        {**old, "sha256": KEY_B, "rotated_from": KEY_A, "rotated_at": NOON},
     ]
 
 
@@ -139,13 +138,6 @@ def test_secrets_that_are_long_over_go() -> None:
 
     assert len(keys_of(kept)) == 5
     assert [key["sha256"][0] for key in keys_of(made)] == ["d", "e", "b", "c"]
-
-
-def test_a_clock_that_is_behind() -> None:
-    """The new secret is no older than the old one."""
-    made = rotate(ONE, "ci", KEY_B, NOON_MS - HOUR_MS, grace_ms=0)
-
-    assert keys_of(made)[1]["created_at"] == NOON
 
 
 def test_what_can_not_be_rotated() -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import argparse
 import getpass
-import hashlib
+import json
 import re
-import secrets
 import sys
 
 from tokenweir.cli import EXIT_FINE, EXIT_USAGE, Subparsers
-
-KEY_PREFIX = "sk-tw-"
-
-# 43 characters of base64: nobody finds a key by trying hashes.
-_KEY_BYTES = 32
+from tokenweir.cli.issued_keys import add_actions, add_ledger, add_signer, run_issue
+from tokenweir.cli.key_scopes import add_scopes, scopes_of
+from tokenweir.cli.secret import new_secret, sha256_of
 
 # What people make up is shorter, and can be found by trying.
 _GUESSABLE_CHARS = 32
@@ -24,13 +21,22 @@ _MAX_KEY_CHARS = 8192
 
 _VISIBLE_ASCII = re.compile(r"[!-~]+")
 
-_HELP = "make API keys, or hash those that you have"
+_HELP = "make API keys, issue them to a fleet, or hash those that you have"
+_TENANT = "TENANT"
 _DESCRIPTION = """\
 An API key proves which tenant an app is. A policy does not hold keys, but their
 hashes: `new` makes a key and prints its entry, `hash` hashes one that you have.
+
+With --ledger a key is issued to a whole fleet instead: its hash is published through
+the ledger, signed, and every sidecar that watches it knows the key within 2 s. `list`,
+`rotate` and `revoke` are for those keys.
 """
 _NEW_DESCRIPTION = """\
 Make a new API key. It is shown once and kept nowhere: the policy gets its SHA-256.
+
+  tokenweir keys new --id ci --tenant acme           prints an entry for the policy file
+  tokenweir keys new --id ci --tenant acme --expires 90d \\
+    --ledger env:LEDGER --signing-key file:key.pem   issues it to every sidecar
 """
 
 _HASH_DESCRIPTION = """\
@@ -45,13 +51,21 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand."""
     parser = subparsers.add_parser("keys", help=_HELP, description=_DESCRIPTION)
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    new = actions.add_parser("new", help="make a new key", description=_NEW_DESCRIPTION)
+    new = actions.add_parser(
+        "new",
+        help="make a new key",
+        description=_NEW_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     new.add_argument(
         "--id", required=True, help="how the key is called in logs and metrics"
     )
     new.add_argument(
-        "--tenant", default="TENANT", help="whose it is, to say where the entry goes"
+        "--tenant", default=_TENANT, help="whose it is; needed with --ledger"
     )
+    add_scopes(new)
+    add_ledger(new, required=False)
+    add_signer(new, required=False)
     new.set_defaults(run=run_new)
     hashing = actions.add_parser(
         "hash",
@@ -60,10 +74,11 @@ def add_parser(subparsers: Subparsers) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     hashing.set_defaults(run=run_hash)
+    add_actions(actions)
 
 
 def run_new(arguments: argparse.Namespace) -> int:
-    """Make a key, and print it and its entry."""
+    """Make a key, and print it and its entry, or issue it."""
     from tokenweir.config.scalar import NAME_PATTERN  # noqa: PLC0415 -- slow
 
     for name in (arguments.id, arguments.tenant):
@@ -72,11 +87,28 @@ def run_new(arguments: argparse.Namespace) -> int:
                 "An id or tenant begins with a letter or digit, and has no other "
                 "characters than those and ._- (at most 63)."
             )
-    key = KEY_PREFIX + secrets.token_urlsafe(_KEY_BYTES)
+    if arguments.ledger is not None:
+        return _issue(arguments)
+    key = new_secret()
     print(f"The key, shown this once; the app sends it as its API key:\n\n  {key}\n")
     print(f"Its entry for the policy, under tenants.{arguments.tenant}.keys:\n")
-    print(f'  - {{id: {arguments.id}, sha256: "{_sha256(key)}"}}')
+    # JSON is YAML too.
+    scopes = "".join(
+        f", {name}: {json.dumps(value)}" for name, value in scopes_of(arguments).items()
+    )
+    print(f'  - {{id: {arguments.id}, sha256: "{sha256_of(key)}"{scopes}}}')
     return EXIT_FINE
+
+
+def _issue(arguments: argparse.Namespace) -> int:
+    if arguments.tenant == _TENANT:
+        return _refuse("--tenant: say whose key it is to be.")
+    if arguments.signing_key is None:
+        return _refuse(
+            "--signing-key: is needed with --ledger, since sidecars use only what is "
+            "signed (`tokenweir policy keygen` makes one)."
+        )
+    return run_issue(arguments)
 
 
 def run_hash(arguments: argparse.Namespace) -> int:
@@ -93,7 +125,7 @@ def run_hash(arguments: argparse.Namespace) -> int:
             "`tokenweir keys new` makes one that can't be.",
             file=sys.stderr,
         )
-    print(_sha256(key))
+    print(sha256_of(key))
     return EXIT_FINE
 
 
@@ -107,7 +139,3 @@ def _read_key() -> str:
 def _refuse(text: str) -> int:
     print(text, file=sys.stderr)
     return EXIT_USAGE
-
-
-def _sha256(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()

@@ -18,7 +18,7 @@ exception: what was revoked is revoked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
@@ -45,9 +45,12 @@ class IssuedKeyEntry(KeyEntry):
     """One secret of a key."""
 
     tenant: Name = Field(description="Who pays.")
-    created_at: Moment = Field(description="When the secret was made.")
+    created_at: Moment = Field(description="When the key was made.")
     rotated_from: Sha256 | None = Field(
         default=None, description="SHA-256 of the secret that this one replaces."
+    )
+    rotated_at: Moment | None = Field(
+        default=None, description="When it took that one's place."
     )
     revoked_at: Moment | None = Field(
         default=None, description="Since when the key is refused for good."
@@ -170,22 +173,24 @@ def _succession(entries: Sequence[IssuedKeyEntry]) -> Iterator[Problem]:
             text = "is that of another entry too: a secret is replaced once"
             yield Problem((*path, "rotated_from"), text)
         taken.add(before)
-    yield from _predecessors(entries, by_digest)
+    yield from _predecessors(entries, by_digest, current)
 
 
 def _predecessors(
-    entries: Sequence[IssuedKeyEntry], by_digest: dict[str, IssuedKeyEntry]
+    entries: Sequence[IssuedKeyEntry],
+    by_digest: Mapping[str, IssuedKeyEntry],
+    current: Collection[str],
 ) -> Iterator[Problem]:
     for index, entry in enumerate(entries):
+        if entry.rotated_from and entry.id not in current:
+            text = "goes round in a circle: no secret of this key is the last one"
+            yield Problem(("keys", index, "rotated_from"), text)
         before = by_digest.get((entry.rotated_from or "").lower())
         if before is None:
             # What ended long ago may be gone.
             continue
         if (before.id, before.tenant) != (entry.id, entry.tenant):
             text = "is of another key or tenant: a key keeps its id and tenant"
-            yield Problem(("keys", index, "rotated_from"), text)
-        elif before.created_at > entry.created_at or before is entry:
-            text = "is no older than what it was replaced by"
             yield Problem(("keys", index, "rotated_from"), text)
 
 

@@ -22,7 +22,7 @@ from tokenweir.core.errors import PolicyError, TokenweirError
 # How long a replaced secret that has ended is told as that, and not as unknown.
 KEPT_ENDED_MS = 30 * 24 * 3_600_000
 # What an entry has that is of one secret, and not of the key.
-_OF_THE_SECRET = frozenset({"sha256", "created_at", "rotated_from", "revoked_at"})
+_OF_THE_SECRET = frozenset({"sha256", "rotated_from", "rotated_at", "revoked_at"})
 
 Fields = dict[str, Any]
 
@@ -101,9 +101,8 @@ def rotate(
         made["expires_at"] = expires_at
     made |= {
         "sha256": sha256,
-        # Never before the one that it replaces, whatever this machine's clock says.
-        "created_at": moment_text(max(now_ms, old.created_at)),
         "rotated_from": old.sha256.lower(),
+        "rotated_at": moment_text(now_ms),
     }
     return _written([*kept, made], prefix=f"keys.{len(kept)}.")
 

@@ -1,0 +1,192 @@
+"""
+Where issued keys are changed: read, changed, signed and published, all or nothing.
+
+Two people may do that at once. Each publishes only behind the version that they have
+read; who comes second reads anew and makes their change to what the first has made. So
+nothing is lost, and what can't be done any more is said.
+
+What is read is verified before anything is made of it. Whoever could write to Redis
+could otherwise have a document of theirs signed by the next change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
+
+from tokenweir.core.errors import LedgerUnavailableError, TokenweirError
+from tokenweir.governance.channel import Channel, PublishedMeanwhileError
+from tokenweir.governance.envelope import (
+    KEYS,
+    BadSignatureError,
+    Envelope,
+    EnvelopeError,
+    sign,
+    verify,
+)
+
+# Each time somebody else was quicker.
+MAX_TRIES = 20
+# Who lost waits a random part of it.
+_PAUSE_SECONDS = 0.1
+
+
+class KeyDeskError(TokenweirError):
+    """Issued keys can't be read or changed. The text says why, and what to do."""
+
+
+class Published(Protocol):
+    """Where documents are: the part of a `Channel` that is needed here."""
+
+    async def versions(self) -> dict[str, int]:
+        """Return the newest version of each document; 0: there is none."""
+
+    async def read(self, name: str, version: int) -> Envelope | None:
+        """Return a version, unverified; None: it is not there."""
+
+    async def publish(self, envelope: Envelope, *, after: int) -> None:
+        """Make *envelope* the newest, if *after* is the newest until then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """
+    Who changes keys.
+
+    Attributes:
+        private_key: That what is published is signed with.
+        public_keys: Those of others who may, besides their own.
+        by: Their name, as others read it.
+    """
+
+    private_key: Ed25519PrivateKey
+    public_keys: Sequence[Ed25519PublicKey] = ()
+    by: str = ""
+
+
+async def newest(
+    channel: Published, public_keys: Sequence[Ed25519PublicKey]
+) -> Envelope | None:
+    """
+    Return the keys that are published; None: none ever were.
+
+    They are verified, unless there are no *public_keys*.
+
+    Raises: KeyDeskError; LedgerUnavailableError.
+    """
+    for _ in range(MAX_TRIES):
+        version = (await channel.versions())[KEYS]
+        if not version:
+            return None
+        envelope = await _read(channel, version)
+        if envelope is not None:
+            if public_keys:
+                _verify(envelope, public_keys)
+            return envelope
+        # A hundred newer ones since may have taken its place.
+        await _pause()
+    raise KeyDeskError(
+        "The keys that are published as the newest are not there. Whoever runs the "
+        "ledger has to restore them."
+    )
+
+
+async def change(
+    channel: Published,
+    signer: Signer,
+    make: Callable[[str | None], str],
+    now_ms: int,
+    comment: str,
+) -> Envelope:
+    """
+    Publish what *make* returns for the keys that there are (None: none), and return it.
+
+    *make* is called again if others have published meanwhile.
+
+    Raises:
+        KeyDeskError: It can't be done; nothing was changed.
+        LedgerUnavailableError: There was no answer.
+
+    Also whatever *make* raises.
+    """
+    known = (signer.private_key.public_key(), *signer.public_keys)
+    for _ in range(MAX_TRIES):
+        before = await newest(channel, known)
+        after = before.version if before else 0
+        content = make(before.content if before else None)
+        draft = Envelope(KEYS, after + 1, content, now_ms, signer.by, comment)
+        try:
+            envelope = sign(draft, signer.private_key)
+            await _publish(channel, envelope, after)
+        except PublishedMeanwhileError:
+            await _pause()
+            continue
+        except EnvelopeError as error:
+            raise KeyDeskError(f"The keys can't be published: {error}.") from None
+        return envelope
+    raise KeyDeskError(
+        "Others publish keys all the time, so this change was not made. Try again."
+    )
+
+
+async def change_at(
+    url: str,
+    signer: Signer,
+    make: Callable[[str | None], str],
+    now_ms: int,
+    comment: str,
+) -> Envelope:
+    """Change the keys in the ledger at *url*. See `change`."""
+    async with Channel.open(url) as channel:
+        return await change(channel, signer, make, now_ms, comment)
+
+
+async def newest_at(
+    url: str, public_keys: Sequence[Ed25519PublicKey]
+) -> Envelope | None:
+    """Return the keys in the ledger at *url*. See `newest`."""
+    async with Channel.open(url) as channel:
+        return await newest(channel, public_keys)
+
+
+async def _publish(channel: Published, envelope: Envelope, after: int) -> None:
+    try:
+        await channel.publish(envelope, after=after)
+    except (LedgerUnavailableError, PublishedMeanwhileError):
+        # A call whose answer was lost may have been done all the same, or have been
+        # made twice: a secret must not be lost for that.
+        if await channel.read(KEYS, envelope.version) != envelope:
+            raise
+
+
+async def _read(channel: Published, version: int) -> Envelope | None:
+    try:
+        return await channel.read(KEYS, version)
+    except EnvelopeError as error:
+        raise KeyDeskError(
+            f"The keys in the ledger (version {version}) can't be read: {error}. "
+            "Somebody has written to it who should not."
+        ) from None
+
+
+def _verify(envelope: Envelope, public_keys: Sequence[Ed25519PublicKey]) -> None:
+    try:
+        verify(envelope, public_keys)
+    except BadSignatureError:
+        raise KeyDeskError(
+            f"The keys in the ledger (version {envelope.version}) are signed by nobody "
+            "who is known here. If others publish too, name their public keys with "
+            "--governance-key; else somebody has written to the ledger who should not."
+        ) from None
+
+
+async def _pause() -> None:
+    await asyncio.sleep(random.uniform(0, _PAUSE_SECONDS))  # noqa: S311 - no secret
