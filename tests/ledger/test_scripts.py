@@ -18,6 +18,8 @@ VERBS = [
     scripts.SETTLE,
     scripts.CANCEL,
     scripts.SWEEP,
+    scripts.LOOK,
+    scripts.AMEND,
 ]
 FILES = sorted(
     path.name for path in resources.files("tokenweir.ledger").joinpath("lua").iterdir()

@@ -52,7 +52,7 @@ def share_arguments(share: Share) -> list[Argument]:
             int(limit.shadow),
         )
         if limit.axis in BUDGETS:
-            arguments += (limit.most, *limit.turns, _thresholds(limit.thresholds))
+            arguments += (limit.most, *limit.turns, thresholds_text(limit.thresholds))
     return [*arguments, SEPARATOR.join(share.labels.values())]
 
 
@@ -186,5 +186,6 @@ def _taken(text: str) -> Taken:
     )
 
 
-def _thresholds(percents: Sequence[int]) -> str:
+def thresholds_text(percents: Sequence[int]) -> str:
+    """Return *percents* as scripts take them: ``"50/80"``; ``"-"``: none."""
     return "/".join(map(str, percents)) or "-"
