@@ -21,6 +21,7 @@ UNTESTED = {
     "core/rejection.py",
     "core/step.py",
     "driver/services.py",
+    "explain/explanation.py",
     "export/sink.py",
     "extproc/messages.py",
     "ledger/base.py",

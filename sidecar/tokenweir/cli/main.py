@@ -13,7 +13,17 @@ from tokenweir import __version__
 from tokenweir.cli import EXIT_PROBLEMS, EXIT_USAGE
 
 # In the order of the help text. Each is a module of this package.
-SUBCOMMANDS = ("up", "serve", "check", "keys", "usage", "prices", "render", "schema")
+SUBCOMMANDS = (
+    "up",
+    "serve",
+    "check",
+    "explain",
+    "keys",
+    "usage",
+    "prices",
+    "render",
+    "schema",
+)
 
 # What shells say of a command that was ended by Ctrl-C.
 _EXIT_INTERRUPTED = 130

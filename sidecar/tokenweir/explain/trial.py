@@ -1,0 +1,204 @@
+"""Plays a request through the driver, with a ledger that only looks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tokenweir.core.commands import Answer, AwaitBody, Forward, Reject
+from tokenweir.core.dialects import by_route
+from tokenweir.core.dialects.base import Prompt
+from tokenweir.core.events import RequestBody
+from tokenweir.core.hold import Subject, quotas_in
+from tokenweir.core.identify import Caller, entry_of, identify
+from tokenweir.core.request_side import Arrival
+from tokenweir.driver import services
+from tokenweir.driver.background import Background
+from tokenweir.driver.handoff import Handoff
+from tokenweir.driver.request import RequestDriver
+from tokenweir.driver.services import Services
+from tokenweir.explain.applying import quota_answers
+from tokenweir.explain.dry_ledger import DryLedger
+from tokenweir.explain.explanation import Count, Explanation
+from tokenweir.explain.question import Question
+from tokenweir.extproc.messages import LocalReply
+from tokenweir.extproc.respond import respond
+from tokenweir.ledger.levels_reader import LevelSource
+from tokenweir.telemetry.fanout import Fanout
+from tokenweir.telemetry.hooks import ExchangeDetails
+from tokenweir.tokenizers.counter import CountLimits, TokenCounter
+
+# Nobody waits but who asked: what takes longer than an exchange may is still told.
+PATIENT_SECONDS = 60.0
+
+
+async def explain(question: Question, source: LevelSource) -> Explanation:
+    """
+    Return what would be decided about *question*, as limits stand in *source*.
+
+    Raises:
+        LedgerUnavailableError: *source* gave no answer.
+    """
+    now_ms = await source.now_ms()
+    ledger, heard = DryLedger(source, now_ms), _Heard()
+    tokens = TokenCounter(
+        limits=CountLimits(time_s=PATIENT_SECONDS / 4), on_fault=heard.fault
+    )
+    counter = _Counter(tokens)
+    try:
+        await asyncio.to_thread(tokens.preload, _models(question))
+        answer = await _play(question, ledger, counter, heard, now_ms)
+    finally:
+        tokens.close()
+    if ledger.failure is not None:
+        # What an exchange would make of a silent ledger is not what was asked.
+        raise ledger.failure
+    return _told(question, answer, now_ms, (ledger, counter, heard))
+
+
+async def _play(
+    question: Question,
+    ledger: DryLedger,
+    counter: _Counter,
+    heard: _Heard,
+    now_ms: int,
+) -> Forward | Reject:
+    background = Background(heard)
+    handoff = Handoff(ledger, heard, background)
+    driver = RequestDriver(
+        Arrival(question.policy, f"0-{now_ms:x}-explain"),
+        Services(
+            ledger=ledger,
+            counter=counter,
+            on_exchange_end=heard,
+            events=heard,
+            background=background,
+            now_ms=lambda: now_ms,
+            admission_seconds=PATIENT_SECONDS,
+        ),
+        handoff,
+    )
+    answer: Answer = await driver.advance(question.head)
+    if isinstance(answer, AwaitBody):
+        answer = await driver.advance(RequestBody(question.body))
+    assert isinstance(answer, Forward | Reject)
+    if isinstance(answer, Forward):
+        handoff.claim(answer.ticket.hold.id)
+    return answer
+
+
+def _told(
+    question: Question,
+    answer: Forward | Reject,
+    now_ms: int,
+    parts: tuple[DryLedger, _Counter, _Heard],
+) -> Explanation:
+    ledger, counter, heard = parts
+    subject, applied = _reached(answer, heard)
+    entry = entry_of(question.head)
+    who = identify(question.policy, question.head.headers)
+    caller = who if isinstance(who, Caller) else None
+    answers = quota_answers(caller, entry, subject.model, applied) if caller else ()
+    reply: LocalReply | None = None
+    edits: Mapping[str, tuple[str, str]] = {}
+    if isinstance(answer, Reject):
+        reply = respond(answer.why, by_route(answer.dialect))
+    else:
+        edits = edits_of(question.body, answer.body)
+    return Explanation(
+        question=question,
+        now_ms=now_ms,
+        entry=entry,
+        caller=caller,
+        subject=subject,
+        counts=tuple(counter.counts),
+        reservings=tuple(ledger.reservings),
+        quotas=tuple(answers),
+        answer=answer,
+        reply=reply,
+        edits=edits,
+        faults=tuple(heard.faults),
+    )
+
+
+def _reached(answer: Forward | Reject, heard: _Heard) -> tuple[Subject, frozenset[str]]:
+    """Return how far the request came, and the quotas that it was held against."""
+    if isinstance(answer, Forward):
+        hold = answer.ticket.hold
+        return hold.subject, frozenset(quotas_in(hold.parts))
+    [details] = heard.exchanges
+    return details.subject, frozenset(details.quotas)
+
+
+def edits_of(before: bytes, after: bytes | None) -> Mapping[str, tuple[str, str]]:
+    """Return the members of a body that are changed, as JSON: old and new."""
+    if after is None:
+        return {}
+    old, new = _members(before), _members(after)
+    return {
+        name: (_json(old, name), _json(new, name))
+        for name in {**old, **new}
+        if _json(old, name) != _json(new, name)
+    }
+
+
+def _members(body: bytes) -> Mapping[str, Any]:
+    content = json.loads(body)
+    assert isinstance(content, dict), "what a dialect has read and edited"
+    return content
+
+
+def _json(members: Mapping[str, Any], name: str) -> str:
+    return json.dumps(members[name]) if name in members else ""
+
+
+def _models(question: Question) -> Sequence[str]:
+    policy = question.policy
+    models = (*policy.models.values(), *policy.model_families)
+    return [model.upstream_model or model.name for model in models]
+
+
+class _Counter:
+    """Counts prompts, and notes what was counted."""
+
+    def __init__(self, counter: TokenCounter) -> None:
+        self.counts: list[Count] = []
+        self._counter = counter
+
+    async def count_prompt(
+        self, prompt: Prompt, model: str, tokenizer: str | None
+    ) -> services.Count:
+        """See `tokenweir.driver.services.Counter`."""
+        count = await self._counter.count_prompt(prompt, model, tokenizer)
+        self.counts.append(Count(model, count.tokens, count.source))
+        return count
+
+    async def count_texts(
+        self,
+        texts: Sequence[str],
+        model: str,
+        tokenizer: str | None,
+        *,
+        dropped_bytes: int = 0,
+    ) -> services.Count:
+        """See `tokenweir.driver.services.Counter`: nothing is generated here."""
+        return await self._counter.count_texts(
+            texts, model, tokenizer, dropped_bytes=dropped_bytes
+        )
+
+
+class _Heard(Fanout):
+    """Notes what is told of the exchange, and logs nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+        self.exchanges: list[ExchangeDetails] = []
+        self.faults: list[str] = []
+
+    def __call__(self, details: ExchangeDetails) -> None:
+        self.exchanges.append(details)
+
+    def fault(self, where: str, error: BaseException) -> None:
+        self.faults.append(f"{where}: {type(error).__name__}")
