@@ -23,7 +23,6 @@ import uvloop
 from tokenweir.admin.readiness import ReadinessProbe
 from tokenweir.admin.server import AdminServer
 from tokenweir.config.load import load_policy
-from tokenweir.config.watch import PolicyWatcher
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Model, Policy
 from tokenweir.core.request_side import Arrival
@@ -34,6 +33,7 @@ from tokenweir.driver.tally import Tally
 from tokenweir.extproc.rendering import Rendering
 from tokenweir.extproc.server import Server
 from tokenweir.extproc.session import Sessions
+from tokenweir.governance.source import PolicySource, SourceSettings
 from tokenweir.ledger.eviction import EvictionWatch
 from tokenweir.ledger.redis import RedisStore
 from tokenweir.ledger.spool import SpooledLedger
@@ -64,7 +64,7 @@ class ServeSettings:
     What a processor is started with.
 
     Attributes:
-        policy_path: The policy file.
+        policy: Where the policy is.
         socket_path: Where Envoy finds this processor, and no other.
         ledger_url: ``redis://``, ``rediss://`` or ``unix://``.
         ledger_timeout_seconds: For each call.
@@ -73,7 +73,7 @@ class ServeSettings:
         drain_seconds: How long open exchanges may take after SIGTERM.
     """
 
-    policy_path: Path
+    policy: SourceSettings
     socket_path: Path
     ledger_url: str
     ledger_timeout_seconds: float = 0.2
@@ -84,31 +84,42 @@ class ServeSettings:
 
 def serve(settings: ServeSettings, env: Mapping[str, str]) -> int:
     """Run a processor until SIGTERM or SIGINT; return the exit code."""
+    path, policy = settings.policy.path, None
     try:
-        policy = load_policy(settings.policy_path, env)
+        if path is not None:
+            policy = load_policy(path, env)
     except PolicyError as error:
         for problem in error.problems:
-            print(f"{settings.policy_path}: {problem}", file=sys.stderr)  # noqa: T201
+            print(f"{path}: {problem}", file=sys.stderr)  # noqa: T201
         return 1
     return uvloop.run(_serve(settings, env, policy))
 
 
 async def _serve(
-    settings: ServeSettings, env: Mapping[str, str], policy: Policy
+    settings: ServeSettings, env: Mapping[str, str], policy: Policy | None
 ) -> int:
     sys.setswitchinterval(SWITCH_SECONDS)
-    processor = Processor(settings, env, policy)
+    processor = Processor(settings, env)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     loop.add_signal_handler(signal.SIGHUP, processor.reload)
+    starting = asyncio.create_task(processor.start(policy))
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():  # it may wait for a policy for ever
+        starting.cancel()
     try:
-        await processor.start()
+        await starting
+    except asyncio.CancelledError:
+        await processor.abandon()
+        return 0
     except OSError as error:
+        stopping.cancel()
         print(f"can't start: {error.strerror or error}", file=sys.stderr)  # noqa: T201
         return 1
-    await stop.wait()
+    await stopping
     await processor.stop()
     return 0
 
@@ -118,17 +129,10 @@ def _now_ms() -> int:
 
 
 class Processor:
-    """
-    Everything that one process serves Envoy with.
+    """Everything that one process serves Envoy with."""
 
-    Attributes:
-        policy: The snapshot that new exchanges begin with.
-    """
-
-    def __init__(
-        self, settings: ServeSettings, env: Mapping[str, str], policy: Policy
-    ) -> None:
-        self.policy = policy
+    def __init__(self, settings: ServeSettings, env: Mapping[str, str]) -> None:
+        self._serving = False
         self._settings = settings
         self._metrics = Metrics()
         self._log = JsonLog(on_dropped=self._metrics.line_dropped)
@@ -147,12 +151,12 @@ class Processor:
         self._ledger = SpooledLedger(TaggedLedger(self._store), self._hooks)
         self._sweeper = Sweeper(self._store, self._hooks)
         self._eviction = EvictionWatch(self._store.eviction, self._hooks)
-        self._watcher = PolicyWatcher(
-            settings.policy_path, env, self._use_policy, self._hooks
+        self._source = PolicySource(
+            settings.policy, env, self._store.link, self._use_policy, self._hooks
         )
         self._rendering = Rendering(lambda: self.policy, self._hooks)
         self._readiness = ReadinessProbe(
-            lambda: self.policy,
+            self._ready_policy,
             self._ledger.ping,
             lambda: self._store.contact,
             stale=lambda: self._rendering.stale,
@@ -162,6 +166,7 @@ class Processor:
             settings.admin_port,
             self._metrics.registry,
             self._readiness,
+            self._source.described,
         )
         self._background = Background(self._hooks)
         self._handoff = Handoff(self._ledger, self._hooks, self._background)
@@ -172,24 +177,36 @@ class Processor:
             self._hooks,
         )
 
-    async def start(self) -> None:
-        """Serve. Raises: OSError, if a port or the socket can't be had."""
+    @property
+    def policy(self) -> Policy:
+        """The snapshot that new exchanges begin with; there is one once it serves."""
+        policy = self._source.in_force.policy
+        assert policy is not None
+        return policy
+
+    async def start(self, policy: Policy | None) -> None:
+        """
+        Serve. Raises: OSError, if a port or the socket can't be had.
+
+        *policy* is the file's; None: wait until one is published.
+        """
         libraries.capture(self._log.library)
-        self._use_policy(self.policy)
-        self._hooks.policy_loaded(self.policy.digest)
+        await self._admin.start()
+        if policy is None:
+            self._log.event("policy_awaited", admin_port=self._admin.port)
+        await self._source.first(policy)
         self._metrics.watch_holds(self._outstanding)
         await asyncio.to_thread(
             self._counter.preload,
             [model.upstream_model or model.name for model in self._models()],
         )
         await asyncio.to_thread(self._open_prices)
-        await self._admin.start()
         await self._sweeper.start()
         self._eviction.start()
         self._tally.start(self._store, self._hooks)
         self._webhook.start()
-        self._watcher.start(self.policy)
         await self._server.start()
+        self._serving = True
         self._log.event(
             "serving",
             socket=str(self._settings.socket_path),
@@ -201,7 +218,7 @@ class Processor:
         self._readiness.draining = True
         self._log.event("draining")
         await self._server.drain()
-        await self._watcher.stop()
+        await self._source.stop()
         await self._await_exchanges()
         for exchange in tuple(self._services.responding):
             exchange.drain()
@@ -218,9 +235,21 @@ class Processor:
         self._log.event("stopped")
         self._log.close()
 
+    async def abandon(self) -> None:
+        """Leave before anything was served."""
+        await self._source.stop()
+        await self._tally.stop()
+        await self._sweeper.stop()
+        await self._eviction.stop()
+        await self._ledger.close()
+        self._counter.close()
+        await self._admin.stop()
+        self._log.event("stopped")
+        self._log.close()
+
     def reload(self) -> None:
         """Read the policy again now."""
-        self._watcher.reload()
+        self._source.reload()
 
     # === parts =================================================================
 
@@ -246,11 +275,16 @@ class Processor:
         return (*self.policy.models.values(), *self.policy.model_families)
 
     def _use_policy(self, policy: Policy) -> None:
-        self.policy = policy
         self._metrics.use_policy(policy)
         self._tally.use_policy(policy)
         self._webhook.use(policy.webhook)
         self._rendering.policy_changed()
+
+    def _ready_policy(self) -> Policy | str:
+        policy = self._source.in_force.policy
+        if policy is None:
+            return self._source.awaited()
+        return policy if self._serving else "is loaded; the rest is being started"
 
     def _arrival(self, rendered: str) -> Arrival:
         hold_id = f"{self._store.epoch}-{_now_ms():x}-{secrets.token_hex(8)}"

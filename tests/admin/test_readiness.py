@@ -29,7 +29,7 @@ def tenant(
 class World:
     """What readiness depends on."""
 
-    def __init__(self, policy: Policy | None) -> None:
+    def __init__(self, policy: Policy | str) -> None:
         self.policy = policy
         self.now_s = 1_000.0
         self.silent = False
@@ -101,12 +101,22 @@ async def test_draining(world: World) -> None:
 
 async def test_no_policy(world: World) -> None:
     """Without a policy no exchange can be decided."""
-    world.policy = None
+    world.policy = "none is published"
     found = await world.probe()
 
     assert not found.ready
-    assert found.checks["policy"] == "none is loaded"
+    assert found.checks["policy"] == "none is published"
     assert found.checks["ledger"] == "ok"
+
+
+async def test_neither_policy_nor_ledger(world: World) -> None:
+    """Without a policy nobody knows if one would admit without the ledger."""
+    world.policy = "none is published"
+    world.silent = True
+    found = await world.probe()
+
+    assert not found.ready
+    assert found.checks["ledger"] == "no answer yet"
 
 
 async def test_ledger_never_answered(world: World) -> None:

@@ -18,7 +18,9 @@ class Admin:
         self.found: Readiness | Exception = READY
         registry = CollectorRegistry()
         Counter("tokenweir_holds_lost", "Lost.", registry=registry).inc(3)
-        self.server = AdminServer("127.0.0.1", 0, registry, self.readiness)
+        self.server = AdminServer(
+            "127.0.0.1", 0, registry, self.readiness, lambda: {"source": "file"}
+        )
 
     async def readiness(self) -> Readiness:
         """Answer as the test wants."""
@@ -73,6 +75,14 @@ async def test_not_ready(admin: Admin) -> None:
         "ready": False,
         "checks": {"policy": "none is loaded"},
     }
+
+
+async def test_policy(admin: Admin) -> None:
+    """What is in force can be asked for."""
+    response = await admin.get("/policy")
+
+    assert response.status == 200
+    assert await response.json() == {"source": "file"}
 
 
 async def test_broken_probe(admin: Admin) -> None:

@@ -15,12 +15,13 @@ import sys
 
 from tokenweir.app import Processor
 from tokenweir.cli.main import main
+from tokenweir.core.policy import Policy
 
 _start = Processor.start
 
 
-async def _counted(processor: Processor) -> None:
-    await _start(processor)
+async def _counted(processor: Processor, policy: Policy | None) -> None:
+    await _start(processor, policy)
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, _tell)
 
 

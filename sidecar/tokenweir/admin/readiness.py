@@ -50,7 +50,7 @@ class ReadinessProbe:
     Asks what readiness depends on, at each call.
 
     Args:
-        policy: Returns the policy in use, or None.
+        policy: Returns the policy in use, or why there is none.
         ping: Asks the ledger for an answer (`Ledger.ping`).
         contact: Tells how long ago it answered anything: real calls too.
         stale: Returns what of the policy Envoy was not rendered from; None: unknown.
@@ -64,7 +64,7 @@ class ReadinessProbe:
 
     def __init__(
         self,
-        policy: Callable[[], Policy | None],
+        policy: Callable[[], Policy | str],
         ping: Callable[[], Awaitable[None]],
         contact: Callable[[], Contact],
         *,
@@ -86,12 +86,13 @@ class ReadinessProbe:
         silence = await self._ledger_silence()
         missing = {
             "draining": "no new exchanges are taken" if self.draining else None,
-            "policy": "none is loaded" if policy is None else None,
-            "ledger": silence if policy and closed_without_ledger(policy) else None,
+            "policy": policy if isinstance(policy, str) else None,
+            "ledger": silence if _closed_without_ledger(policy) else None,
         }
         checks = {name: problem or OK for name, problem in missing.items()}
         if silence and checks["ledger"] == OK:
-            checks["ledger"] = f"{silence}; the policy admits without it"
+            admits = isinstance(policy, Policy)
+            checks["ledger"] = silence + "; the policy admits without it" * admits
         checks["envoy"] = _envoy(self._stale())
         return Readiness(not any(missing.values()), checks)
 
@@ -112,6 +113,10 @@ def _envoy(stale: tuple[str, ...] | None) -> str:
     if stale is None:
         return "has not called yet"
     return f"is to be rendered anew for {', '.join(stale)}" if stale else OK
+
+
+def _closed_without_ledger(policy: Policy | str) -> bool:
+    return isinstance(policy, Policy) and closed_without_ledger(policy)
 
 
 def closed_without_ledger(policy: Policy) -> bool:

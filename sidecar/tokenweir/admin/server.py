@@ -3,6 +3,7 @@ The admin port.
 
     GET /healthz   200: the process lives, and its event loop turns
     GET /readyz    200 or 503, and what is missing
+    GET /policy    which policy is in force, where it comes from, what is refused
     GET /metrics   Prometheus or OpenMetrics text
 
 It tells nothing secret, but has no authentication either: it belongs on loopback.
@@ -11,7 +12,7 @@ It tells nothing secret, but has no authentication either: it belongs on loopbac
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
@@ -26,7 +27,7 @@ SHUTDOWN_S = 1.0
 
 class AdminServer:
     """
-    Serves *registry* and *readiness* on *host* and *port* (0: a free one).
+    Serves *registry*, *readiness* and *policy* on *host* and *port* (0: a free one).
 
     A readiness that raises counts as not ready.
     """
@@ -37,11 +38,13 @@ class AdminServer:
         port: int,
         registry: CollectorRegistry,
         readiness: Callable[[], Awaitable[Readiness]],
+        policy: Callable[[], Mapping[str, object]] = dict,
     ) -> None:
         self._host = host
         self._port = port
         self._registry = registry
         self._readiness = readiness
+        self._policy = policy
         self._runner: web.AppRunner | None = None
 
     @property
@@ -54,6 +57,7 @@ class AdminServer:
         app = web.Application()
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/policy", self._show_policy)
         app.router.add_get("/metrics", self._metrics)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
         await runner.setup()
@@ -83,6 +87,9 @@ class AdminServer:
             {"ready": found.ready, "checks": dict(found.checks)},
             status=200 if found.ready else 503,
         )
+
+    async def _show_policy(self, _: web.Request) -> web.Response:
+        return web.json_response(dict(self._policy()))
 
     async def _metrics(self, request: web.Request) -> web.Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))

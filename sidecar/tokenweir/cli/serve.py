@@ -6,13 +6,19 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokenweir.cli import EXIT_USAGE
 from tokenweir.cli.ledger_option import HELP as LEDGER_HELP
-from tokenweir.cli.ledger_option import LedgerOptionError, ledger_url
+from tokenweir.cli.ledger_option import ledger_url
 from tokenweir.cli.numbers import MAX_PORT, number
+from tokenweir.core.errors import TokenweirError
 
+if TYPE_CHECKING:
+    from tokenweir.governance.source import SourceSettings
+
+# What is not the name of a file here; ./ledger is.
+FROM_LEDGER = "ledger"
 MAX_TIMEOUT_MS = 60_000
 MAX_DRAIN_SECONDS = 86_400
 
@@ -20,16 +26,18 @@ HELP = "run the processor that Envoy asks about every exchange"
 DESCRIPTION = """\
 Runs the processor: Envoy hands it each exchange over a unix socket, it reserves
 and settles in the ledger. Prints one JSON line per exchange. SIGHUP reads the
-policy again (as does any change of the file), SIGTERM drains and ends.
+policy again (as does any change of it), SIGTERM drains and ends.
 """
+
+
+class GovernanceOptionError(TokenweirError):
+    """Options that don't go together. The text says what is missing."""
 
 
 def add_parser(subparsers: Any) -> None:
     """Add the subcommand to *subparsers*."""
     parser = subparsers.add_parser("serve", help=HELP, description=DESCRIPTION)
-    parser.add_argument(
-        "--policy", type=Path, required=True, metavar="FILE", help="the policy, YAML"
-    )
+    _add_policy(parser)
     parser.add_argument(
         "--socket",
         type=Path,
@@ -50,7 +58,7 @@ def add_parser(subparsers: Any) -> None:
         type=_address,
         default=("127.0.0.1", 9090),
         metavar="HOST:PORT",
-        help="/healthz, /readyz and /metrics (default: 127.0.0.1:9090)",
+        help="/healthz, /readyz, /policy and /metrics (default: 127.0.0.1:9090)",
     )
     parser.add_argument(
         "--drain-seconds",
@@ -62,19 +70,42 @@ def add_parser(subparsers: Any) -> None:
     parser.set_defaults(run=run)
 
 
+def _add_policy(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--policy",
+        required=True,
+        metavar="FILE",
+        help='the policy, YAML; or the word "ledger": what is published there',
+    )
+    parser.add_argument(
+        "--governance-key",
+        metavar="REF",
+        help="file:PATH or env:NAME with the public keys of those who may publish; "
+        "with a policy FILE only published API keys are followed",
+    )
+    parser.add_argument(
+        "--last-good",
+        type=Path,
+        metavar="DIR",
+        help="keeps what was published last, for a start without ledger "
+        "(default: tokenweir-last-good beside the socket)",
+    )
+
+
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal says otherwise; return the exit code."""
     from tokenweir.app import ServeSettings, serve  # noqa: PLC0415 - heavy
 
     try:
         url = ledger_url(args.ledger)
-    except LedgerOptionError as error:
+        source = _source(args)
+    except TokenweirError as error:
         print(error, file=sys.stderr)
         return EXIT_USAGE
     host, port = args.admin
     return serve(
         ServeSettings(
-            policy_path=args.policy,
+            policy=source,
             socket_path=args.socket,
             ledger_url=url,
             ledger_timeout_seconds=args.ledger_timeout_ms / 1000,
@@ -84,6 +115,25 @@ def run(args: argparse.Namespace) -> int:
         ),
         os.environ,
     )
+
+
+def _source(args: argparse.Namespace) -> SourceSettings:
+    """Return where the policy is. Raises: TokenweirError, saying what is missing."""
+    from tokenweir.governance.source import SourceSettings  # noqa: PLC0415 - heavy
+
+    path = None if args.policy == FROM_LEDGER else Path(args.policy)
+    if args.governance_key is None:
+        if path is None:
+            raise GovernanceOptionError(
+                "--policy ledger needs --governance-key, the public key of those who "
+                "may publish; `tokenweir policy keygen` makes one"
+            )
+        return SourceSettings(path)
+    from tokenweir.governance.key_files import public_keys  # noqa: PLC0415 - heavy
+
+    keys = public_keys(args.governance_key, os.environ)
+    kept = args.last_good or args.socket.absolute().parent / "tokenweir-last-good"
+    return SourceSettings(path, keys, kept)
 
 
 def _address(text: str) -> tuple[str, int]:

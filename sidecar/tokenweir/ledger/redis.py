@@ -56,6 +56,11 @@ class RedisStore:
         return self._epoch
 
     @property
+    def link(self) -> Link:
+        """The way to the server, for who reads beside the ledger."""
+        return self._link
+
+    @property
     def contact(self) -> Contact:
         """How long ago the server was heard of."""
         return self._link.contact
