@@ -20,6 +20,7 @@ SUBCOMMANDS = (
     "explain",
     "keys",
     "usage",
+    "export",
     "prices",
     "render",
     "schema",
