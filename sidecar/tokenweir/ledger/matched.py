@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 
 from tokenweir.core.policy import Policy, Quota
 from tokenweir.core.tally import Tallied, tallied_in
@@ -50,5 +51,8 @@ def never_matched(policy: Policy, matches: Mapping[str, int]) -> tuple[str, ...]
 def _in_force(policy: Policy) -> Iterable[Quota]:
     if policy.single_tenant is not None:
         return policy.tenants[policy.single_tenant].quotas
-    holders = (*policy.tenants.values(), *policy.keys.values())
-    return (quota for holder in holders for quota in holder.quotas)
+    of_tenants = (
+        quota for tenant in policy.tenants.values() for quota in tenant.quotas
+    )
+    of_keys = (quota for key in policy.keys.values() for quota in key.quotas)
+    return chain(of_tenants, of_keys)
