@@ -1,10 +1,13 @@
 """What limits count of a hold."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.examples import hold
 from tokenweir.core.hold import (
     Amounts,
+    Limit,
     Outcome,
     Settlement,
     amount_of,
@@ -53,3 +56,12 @@ def test_settlement_amounts() -> None:
     )
 
     assert settlement.amounts == Amounts(2, 15, 9, 33)
+
+
+def test_what_is_enforced() -> None:
+    """A hard limit counts where it is above the capacity."""
+    limit = Limit("q", Axis.BUDGET_USD, "tenant=acme", 0, 50)
+
+    assert limit.most == 50
+    assert replace(limit, hard_limit=40).most == 50
+    assert replace(limit, hard_limit=60).most == 60

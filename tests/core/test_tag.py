@@ -767,3 +767,15 @@ def test_a_tally_is_of_today(ledger: Ledger) -> None:
         hour - 1: {"g": 1},
         hour: {"g": 3},
     }
+
+
+def test_who_names_no_user_is_in_no_sum_by_user(ledger: Ledger) -> None:
+    """
+    Such an exchange is summed once only.
+    """
+    made = hold(1)
+    made = replace(made, subject=replace(made.subject, user=""))
+    ledger.settle(made, used(30, 0))
+
+    assert len(ledger.tag.rollups) == 1
+    assert ledger.tag.user_rollups == {}
