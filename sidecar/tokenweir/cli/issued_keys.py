@@ -12,6 +12,7 @@ import asyncio
 import getpass
 import json
 import os
+import pathlib
 import socket
 import sys
 import time
@@ -32,6 +33,7 @@ from tokenweir.core.errors import (
 
 if TYPE_CHECKING:
     from tokenweir.governance.envelope import Envelope
+    from tokenweir.governance.key_desk import Signer
 
 _NS_PER_MS = 1_000_000
 _EFFECT = "Every sidecar that watches this ledger knows it within 2 s."
@@ -78,7 +80,7 @@ def add_signer(parser: argparse.ArgumentParser, *, required: bool) -> None:
 
 
 def add_actions(actions: Subparsers) -> None:
-    """Add ``list``, ``rotate`` and ``revoke``."""
+    """Add ``list``, ``rotate``, ``revoke`` and ``restore``."""
     listing = actions.add_parser("list", help="show the keys that were issued")
     add_ledger(listing, required=True)
     listing.add_argument("--json", action="store_true", help="for machines")
@@ -103,6 +105,18 @@ def add_actions(actions: Subparsers) -> None:
     add_ledger(revoking, required=True)
     add_signer(revoking, required=True)
     revoking.set_defaults(run=run_revoke)
+
+    restoring = actions.add_parser(
+        "restore",
+        help="publish what a sidecar has kept",
+        description="After the ledger was emptied or set back: publish the keys anew "
+        "that a sidecar has kept on its disk (keys.json in the folder of `tokenweir "
+        "serve --last-good`).",
+    )
+    restoring.add_argument("file", type=pathlib.Path, metavar="FILE")
+    add_ledger(restoring, required=True)
+    add_signer(restoring, required=True)
+    restoring.set_defaults(run=run_restore)
 
 
 def run_issue(arguments: argparse.Namespace) -> int:
@@ -161,6 +175,35 @@ def run_revoke(arguments: argparse.Namespace) -> int:
     return code
 
 
+def run_restore(arguments: argparse.Namespace) -> int:
+    """Publish the keys that a sidecar has kept."""
+    from tokenweir.governance.envelope import (  # noqa: PLC0415 -- slow
+        EnvelopeError,
+        decoded,
+    )
+    from tokenweir.governance.key_desk import restore_at  # noqa: PLC0415 -- slow
+
+    path = arguments.file
+    try:
+        kept = decoded(path.read_bytes())
+    except OSError as error:
+        print(f"{path}: {(error.strerror or 'unreadable').lower()}", file=sys.stderr)
+        return EXIT_USAGE
+    except EnvelopeError as error:
+        print(f"{path}: {error}", file=sys.stderr)
+        return EXIT_PROBLEMS
+
+    def publish() -> None:
+        comment = f"restore version {kept.version}"
+        url = ledger_url(arguments.ledger)
+        asyncio.run(restore_at(url, _signer(arguments), kept, _now_ms(), comment))
+
+    code = _attempt(publish)
+    if code == EXIT_FINE:
+        print(f"The keys are those of version {kept.version} again. {_EFFECT}")
+    return code
+
+
 def run_list(arguments: argparse.Namespace) -> int:
     """Show the keys."""
     from tokenweir.cli.key_list import as_json, as_table  # noqa: PLC0415 -- slow
@@ -202,24 +245,31 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 def _change(arguments: argparse.Namespace, make: Change, comment: str) -> int:
     """Publish what *make* makes of the keys; return the exit code."""
-    from tokenweir.governance.key_desk import Signer, change_at  # noqa: PLC0415
+    from tokenweir.governance.key_desk import change_at  # noqa: PLC0415 -- slow
+
+    def publish() -> None:
+        now_ms = _now_ms()
+        url = ledger_url(arguments.ledger)
+        change = partial(make, now_ms=now_ms)
+        asyncio.run(change_at(url, _signer(arguments), change, now_ms, comment))
+
+    return _attempt(publish)
+
+
+def _signer(arguments: argparse.Namespace) -> Signer:
+    """Return who signs. Raises: KeyFileError."""
+    from tokenweir.governance.key_desk import Signer  # noqa: PLC0415 -- slow
     from tokenweir.governance.key_files import (  # noqa: PLC0415 -- slow
         private_key,
         public_keys,
     )
 
-    def publish() -> None:
-        where, now_ms = arguments.governance_key, _now_ms()
-        signer = Signer(
-            private_key(arguments.signing_key, os.environ),
-            public_keys(where, os.environ) if where else (),
-            arguments.by or f"{getpass.getuser()}@{socket.gethostname()}",
-        )
-        url = ledger_url(arguments.ledger)
-        change = partial(make, now_ms=now_ms)
-        asyncio.run(change_at(url, signer, change, now_ms, comment))
-
-    return _attempt(publish)
+    where = arguments.governance_key
+    return Signer(
+        private_key(arguments.signing_key, os.environ),
+        public_keys(where, os.environ) if where else (),
+        arguments.by or f"{getpass.getuser()}@{socket.gethostname()}",
+    )
 
 
 def _attempt(action: Callable[[], None]) -> int:

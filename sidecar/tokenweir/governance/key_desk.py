@@ -37,6 +37,9 @@ from tokenweir.governance.envelope import (
 MAX_TRIES = 20
 # Who lost waits a random part of it.
 _PAUSE_SECONDS = 0.1
+_ALWAYS_LATE = (
+    "Others publish keys all the time, so this change was not made. Try again."
+)
 
 
 class KeyDeskError(TokenweirError):
@@ -70,6 +73,11 @@ class Signer:
     private_key: Ed25519PrivateKey
     public_keys: Sequence[Ed25519PublicKey] = ()
     by: str = ""
+
+    @property
+    def known(self) -> tuple[Ed25519PublicKey, ...]:
+        """Whose signatures count."""
+        return (self.private_key.public_key(), *self.public_keys)
 
 
 async def newest(
@@ -117,24 +125,42 @@ async def change(
 
     Also whatever *make* raises.
     """
-    known = (signer.private_key.public_key(), *signer.public_keys)
     for _ in range(MAX_TRIES):
-        before = await newest(channel, known)
-        after = before.version if before else 0
+        before = await newest(channel, signer.known)
         content = make(before.content if before else None)
-        draft = Envelope(KEYS, after + 1, content, now_ms, signer.by, comment)
-        try:
-            envelope = sign(draft, signer.private_key)
-            await _publish(channel, envelope, after)
-        except PublishedMeanwhileError:
-            await _pause()
-            continue
-        except EnvelopeError as error:
-            raise KeyDeskError(f"The keys can't be published: {error}.") from None
-        return envelope
-    raise KeyDeskError(
-        "Others publish keys all the time, so this change was not made. Try again."
-    )
+        version = before.version if before else 0
+        draft = Envelope(KEYS, version + 1, content, now_ms, signer.by, comment)
+        envelope = await _published(channel, signer, draft, version)
+        if envelope is not None:
+            return envelope
+        await _pause()
+    raise KeyDeskError(_ALWAYS_LATE)
+
+
+async def restore(
+    channel: Published, signer: Signer, kept: Envelope, now_ms: int, comment: str
+) -> Envelope:
+    """
+    Publish *kept* anew, as what sidecars have kept of it, and return what was.
+
+    Its version is above that of *kept* and all that are published, whatever these are:
+    a ledger that was emptied, or set back to an older state, has lower ones.
+
+    Raises: KeyDeskError, also if nobody who is known has signed *kept*;
+        LedgerUnavailableError.
+    """
+    if kept.name != KEYS:
+        raise KeyDeskError("That is no document of keys.")
+    _verify(kept, signer.known)
+    for _ in range(MAX_TRIES):
+        version = (await channel.versions())[KEYS]
+        above = max(version, kept.version) + 1
+        draft = Envelope(KEYS, above, kept.content, now_ms, signer.by, comment)
+        envelope = await _published(channel, signer, draft, version)
+        if envelope is not None:
+            return envelope
+        await _pause()
+    raise KeyDeskError(_ALWAYS_LATE)
 
 
 async def change_at(
@@ -149,6 +175,14 @@ async def change_at(
         return await change(channel, signer, make, now_ms, comment)
 
 
+async def restore_at(
+    url: str, signer: Signer, kept: Envelope, now_ms: int, comment: str
+) -> Envelope:
+    """Publish *kept* anew in the ledger at *url*. See `restore`."""
+    async with Channel.open(url) as channel:
+        return await restore(channel, signer, kept, now_ms, comment)
+
+
 async def newest_at(
     url: str, public_keys: Sequence[Ed25519PublicKey]
 ) -> Envelope | None:
@@ -157,14 +191,24 @@ async def newest_at(
         return await newest(channel, public_keys)
 
 
-async def _publish(channel: Published, envelope: Envelope, after: int) -> None:
+async def _published(
+    channel: Published, signer: Signer, draft: Envelope, after: int
+) -> Envelope | None:
+    """Return *draft* as it was signed and published; None: others were quicker."""
     try:
+        envelope = sign(draft, signer.private_key)
         await channel.publish(envelope, after=after)
-    except (LedgerUnavailableError, PublishedMeanwhileError):
+    except EnvelopeError as error:
+        raise KeyDeskError(f"The keys can't be published: {error}.") from None
+    except (LedgerUnavailableError, PublishedMeanwhileError) as error:
         # A call whose answer was lost may have been done all the same, or have been
         # made twice: a secret must not be lost for that.
-        if await channel.read(KEYS, envelope.version) != envelope:
+        if await channel.read(KEYS, envelope.version) == envelope:
+            return envelope
+        if isinstance(error, LedgerUnavailableError):
             raise
+        return None
+    return envelope
 
 
 async def _read(channel: Published, version: int) -> Envelope | None:
@@ -182,9 +226,9 @@ def _verify(envelope: Envelope, public_keys: Sequence[Ed25519PublicKey]) -> None
         verify(envelope, public_keys)
     except BadSignatureError:
         raise KeyDeskError(
-            f"The keys in the ledger (version {envelope.version}) are signed by nobody "
-            "who is known here. If others publish too, name their public keys with "
-            "--governance-key; else somebody has written to the ledger who should not."
+            f"The keys (version {envelope.version}) are signed by nobody who is known "
+            "here. If others publish too, name their public keys with "
+            "--governance-key; else somebody has written them who should not."
         ) from None
 
 
