@@ -75,7 +75,7 @@ async def test_table(server: Server, capsys: pytest.CaptureFixture[str]) -> None
 
     assert code == 0
     assert lines[0].startswith("Used from 2")
-    assert lines[0].endswith(" UTC")
+    assert lines[0].endswith(" UTC until now")
     head, *rows = lines[2:6]
     assert head == (
         "tenant  key  model             calls  input  cached  output  cost USD  share"
@@ -268,6 +268,13 @@ def test_groups() -> None:
         (["--sort", "size"], "cost"),
         (["--top", "0"], "must be 1 to"),
         (["--by", "colour"], "must be a list"),
+        (["--every", "2"], "goes with watch"),
+        (["look"], "watch"),
+        (["watch", "--hours", "2"], "--hours: not with watch"),
+        (["watch", "--from", "2026-01-01"], "--from: not with watch"),
+        (["watch", "--csv"], "--csv: not with watch"),
+        (["watch", "--by", "tenant,hour"], "no hour with watch"),
+        (["watch", "--every", "0"], "must be 1 to"),
     ],
 )
 def test_wrong_usage(

@@ -7,6 +7,7 @@ from tokenweir.cli.usage_figures import (
     Sort,
     Sums,
     cost_nanousd,
+    is_used,
     matched,
     refused,
     refused_by_quota,
@@ -101,3 +102,17 @@ def test_what_is_missing_is_zero() -> None:
     assert usage_of({"output_tokens": 3}).total_tokens == 3
     assert refused({}) == 0
     assert sum_of([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("figures", "used"),
+    [
+        ({}, False),
+        ({"matched_acme.tokens_per_minute": 3}, False),
+        ({"exchanges": 1}, True),
+        ({"refused:unknown_key": 1}, True),
+    ],
+)
+def test_is_used(figures: Figures, used: bool) -> None:
+    """A limit that applies to a call that still runs is nothing that was used."""
+    assert is_used(figures) is used

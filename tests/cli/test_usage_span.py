@@ -128,6 +128,9 @@ def test_month() -> None:
 
 def test_words() -> None:
     """People read when it begins and ends, the day once if it is the same."""
-    assert Span(HOUR, HOUR + 5).words == "2026-01-01 00:00 to 06:00 UTC"
-    assert month("2025-12").words == "2025-12-01 00:00 to 2026-01-01 00:00 UTC"
+    span = Span(HOUR, HOUR + 5)
+
+    assert span.words(0) == "2026-01-01 00:00 to 06:00 UTC"
+    assert month("2025-12").words(0) == "2025-12-01 00:00 to 2026-01-01 00:00 UTC"
+    assert span.words(MIDNIGHT_S + 5.5 * 3_600) == "2026-01-01 00:00 UTC until now"
     assert rfc_3339(HOUR) == "2026-01-01T00:00:00Z"

@@ -176,6 +176,21 @@ def test_savings() -> None:
     assert "saved at most 0.50 USD" in text
 
 
+def test_calls_that_still_run() -> None:
+    """A group whose first call has not ended has no line yet."""
+    sums: Sums = {("a",): figures(1, 1, 1), ("b",): {"matched_b.tokens": 1}}
+
+    assert not any(line.startswith("b") for line in told(sums, "tenant"))
+
+
+def test_one_out_of_the_ordinary() -> None:
+    """The total of one line would say the same again."""
+    sums: Sums = {("a",): figures(outcome_cut=1), ("b",): figures()}
+    lines = told(sums, "tenant")
+
+    assert lines[lines.index("tenant  cut") + 1 :][:2] == ["a         1", ""]
+
+
 def test_sources() -> None:
     """It is told how many figures are not the providers' own."""
     sums: Sums = {("a",): figures(9, 1, 1, source_counted=2, source_estimated=1)}
@@ -240,6 +255,8 @@ def test_abridged(figure: int, text: str) -> None:
         ([250_000_000, 0], 2),
         ([1_234_567, 9_000_000_000], 4),
         ([33_075], 6),
+        ([80_000_000], 2),
+        ([80_000_000, 5_001_000_000], 3),
         ([1], 9),
     ],
 )

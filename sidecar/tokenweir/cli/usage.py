@@ -18,15 +18,28 @@ from tokenweir.cli.ledger_option import LedgerOptionError
 from tokenweir.cli.numbers import number
 from tokenweir.cli.table import shown
 from tokenweir.cli.usage_bars import blocks_for
-from tokenweir.cli.usage_figures import GROUPS, Report, Sort, Sums, report
+from tokenweir.cli.usage_figures import (
+    GROUPS,
+    TIMES,
+    Report,
+    Sort,
+    Sums,
+    is_used,
+    report,
+)
 from tokenweir.cli.usage_formats import csv_text, document
 from tokenweir.cli.usage_layout import Screen
 from tokenweir.cli.usage_span import Span, between, bound, last_hours, month, today
 from tokenweir.cli.usage_table import report_text
 
 DEFAULT_GROUPS = ("tenant", "key", "model")
+# Beside the columns of a watch there is room for two names.
+WATCH_GROUPS = ("tenant", "model")
 MAX_HOURS = 10_000  # the ledger keeps them for 13 months
 MAX_TOP = 1_000_000
+WATCH_TOP = 15
+EVERY_SECONDS, MAX_EVERY_SECONDS = 2, 3_600
+_NOT_WATCHED = ("today", "hours", "month", "csv", "classes", "sort")
 # What pipes and files are written for.
 PIPE_COLUMNS = 80
 
@@ -51,6 +64,7 @@ examples:
   tokenweir usage --by day,model --month 2026-11    a month, day by day
   tokenweir usage --by user --tenant acme --top 10  who of acme's users costs most
   tokenweir usage --by hour --hours 24 --csv        for a spreadsheet
+  tokenweir usage watch                             what goes on now
 """
 
 
@@ -63,14 +77,22 @@ def add_parser(subparsers: Subparsers) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument(
+        "what",
+        nargs="?",
+        choices=("watch",),
+        metavar="watch",
+        help="show what is used at present, again and again: in the last minute, since "
+        "the hour began, and in flight; Ctrl-C ends it",
+    )
     parser.add_argument("--ledger", metavar="URL", help=LEDGER_HELP)
     parser.add_argument(
         "--by",
         type=groups,
         metavar="LIST",
         help=f"what sums are kept apart by, in that order, out of {','.join(GROUPS)} "
-        f"(default: {','.join(DEFAULT_GROUPS)}); users are told by a code, those of "
-        "the last 35 days",
+        f"(default: {','.join(DEFAULT_GROUPS)}; of watch: {','.join(WATCH_GROUPS)}); "
+        "users are told by a code, those of the last 35 days",
     )
     parser.add_argument("--tenant", metavar="NAME", help="only what this one used")
     _add_span(parser)
@@ -79,24 +101,24 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the sums."""
+    """Print the sums, once or again and again."""
     from tokenweir.core.errors import LedgerUnavailableError  # noqa: PLC0415 -- slow
 
     try:
         url = found_ledger_url(arguments.ledger)
         span = _span(arguments, time.time())
+        _require_fitting(arguments)
     except (LedgerOptionError, ValueError) as error:
         print(error, file=sys.stderr)
         return EXIT_USAGE
-    by = arguments.by or DEFAULT_GROUPS
     try:
-        sums = asyncio.run(_read(url, span, by, arguments.tenant))
+        if arguments.what:
+            _watch(url, arguments)
+        else:
+            _report(url, span, arguments)
     except LedgerUnavailableError:
         print(no_answer(url), file=sys.stderr)
         return EXIT_PROBLEMS
-    sort = arguments.sort and Sort(arguments.sort)
-    found = report(by, sums, sort=sort, top=arguments.top)
-    _print(found, span, arguments)
     return EXIT_FINE
 
 
@@ -170,6 +192,12 @@ def _add_form(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--classes", action="store_true", help="each class of tokens in the table"
     )
+    group.add_argument(
+        "--every",
+        type=number(1, MAX_EVERY_SECONDS),
+        metavar="SECONDS",
+        help=f"with watch: between two looks (default: {EVERY_SECONDS})",
+    )
     form = group.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON, every figure")
     form.add_argument(
@@ -191,6 +219,53 @@ def _span(arguments: argparse.Namespace, now_s: float) -> Span:
     return today(now_s)
 
 
+def _require_fitting(arguments: argparse.Namespace) -> None:
+    """Raises: ValueError, if an option is not one of a watch, or of a report."""
+    if not arguments.what:
+        if arguments.every:
+            raise ValueError("--every: goes with watch: `tokenweir usage watch`")
+        return
+    told = {f"--{name}": getattr(arguments, name) for name in _NOT_WATCHED}
+    told |= {"--from": arguments.first, "--to": arguments.last}
+    for option, value in told.items():
+        if value:
+            raise ValueError(f"{option}: not with watch, which is about the present")
+    if times := set(arguments.by or ()) & set(TIMES):
+        raise ValueError(
+            f"--by: no {min(times)} with watch, which is about the present"
+        )
+
+
+def _watch(url: str, arguments: argparse.Namespace) -> None:
+    from tokenweir.cli.usage_watch import (  # noqa: PLC0415 -- slow
+        FullScreen,
+        Lines,
+        run_watch,
+    )
+    from tokenweir.cli.usage_watch_text import Terms  # noqa: PLC0415 -- slow
+
+    terms = Terms(
+        arguments.by or WATCH_GROUPS,
+        arguments.tenant,
+        arguments.every or EVERY_SECONDS,
+        arguments.top or WATCH_TOP,
+    )
+    draws = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    display = (
+        FullScreen(sys.stdout, terms, screen)
+        if draws and not arguments.json
+        else Lines(sys.stdout, terms, as_json=arguments.json)
+    )
+    run_watch(url, terms, display)
+
+
+def _report(url: str, span: Span, arguments: argparse.Namespace) -> None:
+    by = arguments.by or DEFAULT_GROUPS
+    sums = asyncio.run(_read(url, span, by, arguments.tenant))
+    sort = arguments.sort and Sort(arguments.sort)
+    _print(report(by, sums, sort=sort, top=arguments.top), span, arguments)
+
+
 async def _read(url: str, span: Span, by: Sequence[str], tenant: str | None) -> Sums:
     from tokenweir.ledger.redis import RedisStore  # noqa: PLC0415 -- slow
     from tokenweir.ledger.usage import GroupBy, usage  # noqa: PLC0415 -- slow
@@ -205,15 +280,13 @@ async def _read(url: str, span: Span, by: Sequence[str], tenant: str | None) -> 
 
 
 def _print(found: Report, span: Span, arguments: argparse.Namespace) -> None:
-    tenant = arguments.tenant
+    tenant, words = arguments.tenant, span.words(time.time())
     if arguments.json:
         print(json.dumps(document(found, span, tenant), indent=2))
     elif arguments.csv:
         print(csv_text(found), end="")
-    elif found.rows:
-        print(report_text(found, span.words, screen(), classes=arguments.classes))
+    elif is_used(found.total):
+        print(report_text(found, words, screen(), classes=arguments.classes))
     else:
         whose = "" if tenant is None else f" by {shown(tenant)}"
-        print(
-            f"Nothing was used{whose} from {span.words}, as far as this ledger knows."
-        )
+        print(f"Nothing was used{whose} from {words}, as far as this ledger knows.")

@@ -122,6 +122,15 @@ def refused(figures: Figures) -> int:
     return sum(sum(each.values()) for each in found)
 
 
+def is_used(figures: Figures) -> bool:
+    """
+    Tell if there is anything to say.
+
+    Else it is only known that limits apply to the group: no exchange has ended yet.
+    """
+    return bool(figures.get("exchanges") or refused(figures))
+
+
 def _counted(figures: Figures, prefix: str) -> dict[str, int]:
     found = {
         name.removeprefix(prefix): count

@@ -43,10 +43,11 @@ class Span:
         """When it ends, in RFC 3339."""
         return rfc_3339(self.last + 1)
 
-    @property
-    def words(self) -> str:
-        """Both, for people."""
+    def words(self, now_s: float) -> str:
+        """Return both for people: what ends in an hour that runs is until now."""
         begin, end = _moment(self.first), _moment(self.last + 1)
+        if self.last == int(now_s // HOUR_SECONDS):
+            return f"{begin:%Y-%m-%d %H:%M} UTC until now"
         same_day = begin.date() == end.date()
         until = f"{end:%H:%M}" if same_day else f"{end:%Y-%m-%d %H:%M}"
         return f"{begin:%Y-%m-%d %H:%M} to {until} UTC"

@@ -18,6 +18,7 @@ from tokenweir.cli.usage_figures import (
     Figures,
     Report,
     cost_nanousd,
+    is_used,
     matched,
     refused,
     refused_by_quota,
@@ -71,7 +72,7 @@ def report_text(report: Report, span: str, screen: Screen, *, classes: bool) -> 
     Return *report* as lines of text.
 
     Args:
-        report: With a row at least.
+        report: Of something that was used.
         span: What hours it is about, in words.
         screen: Where it is printed.
         classes: Tell each class of tokens.
@@ -90,7 +91,10 @@ def told_digits(costs: Sequence[int]) -> int:
     """Return how many digits after the point tell each of *costs* (nano-USD)."""
     least = min((cost for cost in costs if cost > 0), default=NANOUSD_PER_USD)
     zeros = NANO_DIGITS - len(str(least))
-    return min(max(zeros + TELLING_DIGITS, MIN_DIGITS), NANO_DIGITS)
+    digits = min(max(zeros + TELLING_DIGITS, MIN_DIGITS), NANO_DIGITS)
+    while digits > MIN_DIGITS and all(money(c, digits).endswith("0") for c in costs):
+        digits -= 1
+    return digits
 
 
 def money(nanousd: int, digits: int) -> Amount:
@@ -160,6 +164,8 @@ def _odd_table(report: Report, screen: Screen) -> str:
         for names, figures in _lines(report)
     ]
     odd = [line for line in found if any(line.cells)]
+    if len(odd) == 2 and odd[-1].names[0] == TOTAL:
+        odd.pop()  # it says what the line above it says
     head = Line(report.by, tuple(head for head, _ in columns))
     return fitted(head, odd, screen) if odd else ""
 
@@ -215,7 +221,8 @@ def _savings(total: Figures) -> Iterator[str]:
 def _lines(report: Report) -> Iterator[tuple[tuple[str, ...], Figures]]:
     """Yield names and figures of all lines of a table."""
     for row in report.rows:
-        yield tuple(map(name_shown, row.group, report.by)), row.figures
+        if is_used(row.figures):
+            yield tuple(map(name_shown, row.group, report.by)), row.figures
     rest = [""] * (len(report.by) - 1)
     if report.others is not None:
         yield (f"{report.other_groups:,} others", *rest), report.others
