@@ -28,6 +28,8 @@ from tokenweir.core.policy import Axis
 from tokenweir.core.usage import Source, TokenUsage
 from tokenweir.governance.channel import Channel
 from tokenweir.governance.envelope import POLICY
+from tokenweir.ledger.live import LiveReader
+from tokenweir.ledger.picture import Painter
 from tokenweir.ledger.redis import RedisStore
 from tokenweir.ledger.sweeper import Sweeper
 from tokenweir.ledger.tagged import TaggedLedger
@@ -143,13 +145,20 @@ def test_a_sidecar_can_not_publish(server: Server, command: tuple[str, ...]) -> 
 async def test_reader_sees_what_sidecars_wrote(
     server: Server, admin: redis.Redis
 ) -> None:
-    """The reader sees records and rollups, and can't write any."""
+    """The reader sees records and rollups, can watch, and can't write any."""
     store = RedisStore(url_of(server, "sidecar"), Silent())
     await work(store)
     await store.close()
     async with LedgerView.connect(url_of(server, "reader")) as view:
         assert await view.total() == (40, 50)
         assert (await view.rolled_up())["exchanges"] == 1
+
+    user = url_of(server, "reader")
+    seen, live = RedisStore(user, Silent()), LiveReader(user, Silent())
+    picture = await Painter(seen, live, ("tenant", "model")).look()
+    await seen.close()
+    await live.close()
+    assert picture.minute[("acme", "gpt-4o")]["output_tokens"] == 50
 
     with (
         redis.Redis.from_url(url_of(server, "reader")) as reader,
