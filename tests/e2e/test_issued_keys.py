@@ -24,6 +24,8 @@ from tests.cases.scene import STREAM_HEAD, Scene
 from tests.pod import sha256, until
 from tests.scripted_upstream import LAST_CHUNK, Hold, Step, chunk, reply
 from tokenweir.cli.main import main
+from tokenweir.governance.envelope import decoded
+from tokenweir.governance.key_desk import newest_at
 from tokenweir.governance.key_files import public_text, write_private_key
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
@@ -227,6 +229,23 @@ async def test_a_dead_ledger_takes_no_key_away(fleet: Fleet) -> None:
 
     assert flags == (200, "revoked_key")
     await until(fleet.scene.pod.ledger.nothing_held)
+
+
+async def test_an_emptied_ledger_brings_nothing_back(fleet: Fleet) -> None:
+    """No key is lost by it, none is revived; changes go on from what was kept."""
+    good, bad = await fleet.issue("kept"), await fleet.issue("gone")
+    await fleet.keys("revoke", "gone")
+    await fleet.until_told(bad, "revoked_key")
+    await fleet.scene.pod.settled()
+    folder = fleet.scene.pod.processors[0].socket.parent / "tokenweir-last-good"
+    kept, newest = folder / "keys.json", await newest_at(fleet.scene.pod.server.url, ())
+    await until(lambda: decoded(kept.read_bytes()) == newest)
+    await fleet.scene.redis("FLUSHALL")
+    await fleet.keys("restore", str(kept))
+    await fleet.until_told(await fleet.issue("later"), None)
+
+    assert (await fleet.ask(good)).status == 200
+    assert (await fleet.ask(bad)).refusal == "revoked_key"
 
 
 async def test_nothing_tells_a_key(fleet: Fleet) -> None:
