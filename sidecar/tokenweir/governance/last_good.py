@@ -45,7 +45,7 @@ class LastGood:
 
         Raises: EnvelopeError, if it is damaged or forged. The text names the file.
         """
-        path = self._path(name)
+        path = self.path(name)
         if not os.path.lexists(path):
             return None
         try:
@@ -75,10 +75,11 @@ class LastGood:
                 file.write(encoded(envelope))
                 file.flush()
                 os.fsync(file.fileno())
-            pathlib.Path(name).replace(self._path(envelope.name))
+            pathlib.Path(name).replace(self.path(envelope.name))
         except BaseException:
             pathlib.Path(name).unlink(missing_ok=True)
             raise
 
-    def _path(self, name: str) -> pathlib.Path:
+    def path(self, name: str) -> pathlib.Path:
+        """Return where document *name* is kept."""
         return self._folder / f"{name}.json"

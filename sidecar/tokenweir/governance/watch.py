@@ -222,7 +222,8 @@ class Watcher:
         elif newest < followed.version:
             # An older one again, or none: the ledger was restored, or emptied.
             problem = (
-                f"is no newer than {followed.version}, which stays in force: "
+                f"is no newer than {followed.version}, which stays in force: bring that "
+                f"back with `tokenweir policy restore {self._last_good.path(name)}`, or "
                 f"publish with --above {followed.version}"
             )
             self._refuse(name, followed, Refusal(newest, (problem,)))
