@@ -7,11 +7,9 @@ from tokenweir.cli.usage_figures import (
     Sort,
     Sums,
     cost_nanousd,
+    counted,
     is_used,
-    matched,
     refused,
-    refused_by_quota,
-    refused_for_reason,
     report,
     sum_of,
     usage_of,
@@ -84,15 +82,18 @@ def test_refusals() -> None:
         "refused_acme.tokens_per_minute": 2,
         "refused_gone": 0,
         "refused:unknown_key": 4,
+        "shadow_acme.trial": 5,
         "matched_acme.tokens_per_minute": 8,
     }
 
-    assert list(refused_by_quota(found).items()) == [
+    told = counted(found)
+    assert list(told.refused_by.items()) == [
         ("acme.tokens_per_minute", 2),
         ("acme.requests_per_minute", 1),
     ]
-    assert refused_for_reason(found) == {"unknown_key": 4}
-    assert matched(found) == {"acme.tokens_per_minute": 8}
+    assert told.refused_for == {"unknown_key": 4}
+    assert told.shadowed == {"acme.trial": 5}
+    assert told.matched == {"acme.tokens_per_minute": 8}
     assert refused(found) == 7
 
 
@@ -109,6 +110,7 @@ def test_what_is_missing_is_zero() -> None:
     [
         ({}, False),
         ({"matched_acme.tokens_per_minute": 3}, False),
+        ({"shadow_acme.trial": 3}, False),
         ({"exchanges": 1}, True),
         ({"refused:unknown_key": 1}, True),
     ],

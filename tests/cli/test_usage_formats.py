@@ -24,6 +24,7 @@ FIGURES: Figures = {
     "saved_nanousd": 5,
     "refused_acme.tokens_per_minute": 2,
     "refused:unknown_key": 1,
+    "shadow_acme.trial": 4,
     "matched_acme.tokens_per_minute": 5,
 }
 SUMS: Sums = {("acme", "m"): FIGURES, ("beta", "m"): {"exchanges": 1}}
@@ -82,6 +83,7 @@ def test_every_figure_is_there() -> None:
             "refused": 3,
             "refused_by_quota": {"acme.tokens_per_minute": 2},
             "refused_by_reason": {"unknown_key": 1},
+            "shadowed_by_quota": {"acme.trial": 4},
             "matched_by_quota": {"acme.tokens_per_minute": 5},
             "cost_nanousd": 250_000_075,
             "cost_usd": "0.250000075",

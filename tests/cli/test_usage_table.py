@@ -154,6 +154,20 @@ def test_refusals_by_limit() -> None:
     ]
 
 
+def test_shadow_mode() -> None:
+    """What a quota in shadow mode would have refused is told apart."""
+    sums: Sums = {
+        ("a",): figures(9, shadow_trial=4, matched_trial=9, refused_real=1),
+    }
+    lines = told(sums, "tenant")
+    start = lines.index("refused by  refused  would have  of")
+
+    assert lines[start + 1 : start + 3] == [
+        "real              1           0",
+        "trial             0           4   9",
+    ]
+
+
 def test_savings() -> None:
     """Downgrades saved so much; caps at most so much, and it says so."""
     sums: Sums = {

@@ -13,15 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from tokenweir.core.tally import Tallied, tallied_in
 from tokenweir.core.usage import TokenUsage
 
 GROUPS = ("tenant", "key", "user", "model", "provider", "route", "day", "hour")
 TIMES = ("day", "hour")
 CLASSES = tuple(asdict(TokenUsage()))
-# What refusals and matches are counted under, before a quota's id or a reason.
-REFUSED_BY_QUOTA = "refused_"
-REFUSED_FOR_REASON = "refused:"
-MATCHED = "matched_"
 
 Figures = Mapping[str, int]
 Sums = Mapping[tuple[str, ...], Figures]
@@ -101,25 +98,20 @@ def usage_of(figures: Figures) -> TokenUsage:
     return TokenUsage(**{name: figures.get(name, 0) for name in CLASSES})
 
 
-def refused_by_quota(figures: Figures) -> dict[str, int]:
-    """Return the refusals for want of a quota, by its id; most first."""
-    return _counted(figures, REFUSED_BY_QUOTA)
-
-
-def refused_for_reason(figures: Figures) -> dict[str, int]:
-    """Return the other refusals, by their reason; most first."""
-    return _counted(figures, REFUSED_FOR_REASON)
-
-
-def matched(figures: Figures) -> dict[str, int]:
-    """Return the exchanges that a quota applied to, by its id; most first."""
-    return _counted(figures, MATCHED)
+def counted(figures: Figures) -> Tallied:
+    """Return what refused, what would have, and what applied; most first."""
+    found = tallied_in(figures)
+    return Tallied(
+        _most_first(found.refused_by),
+        _most_first(found.refused_for),
+        _most_first(found.shadowed),
+        _most_first(found.matched),
+    )
 
 
 def refused(figures: Figures) -> int:
     """Return the number of refusals."""
-    found = (refused_by_quota(figures), refused_for_reason(figures))
-    return sum(sum(each.values()) for each in found)
+    return tallied_in(figures).refusals
 
 
 def is_used(figures: Figures) -> bool:
@@ -131,13 +123,9 @@ def is_used(figures: Figures) -> bool:
     return bool(figures.get("exchanges") or refused(figures))
 
 
-def _counted(figures: Figures, prefix: str) -> dict[str, int]:
-    found = {
-        name.removeprefix(prefix): count
-        for name, count in figures.items()
-        if name.startswith(prefix) and count
-    }
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+def _most_first(counts: Mapping[str, int]) -> dict[str, int]:
+    found = [(name, count) for name, count in counts.items() if count]
+    return dict(sorted(found, key=lambda item: (-item[1], item[0])))
 
 
 def _by_cost(row: Row) -> tuple[int, int, tuple[str, ...]]:

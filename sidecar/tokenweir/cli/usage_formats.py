@@ -14,20 +14,16 @@ from collections.abc import Mapping, Sequence
 from tokenweir.cli.money import dollars
 from tokenweir.cli.usage_figures import (
     CLASSES,
-    MATCHED,
-    REFUSED_BY_QUOTA,
-    REFUSED_FOR_REASON,
     Figures,
     Report,
-    matched,
+    counted,
     refused,
-    refused_by_quota,
-    refused_for_reason,
     usage_of,
 )
 from tokenweir.cli.usage_span import Span
 from tokenweir.core.budget import NANOUSD_PER_USD
 from tokenweir.core.hold import Outcome
+from tokenweir.core.tally import MATCHED, REFUSED_BY, REFUSED_FOR, SHADOWED
 from tokenweir.core.usage import Source
 
 # In money, twice: as it is counted, and as people write it.
@@ -48,7 +44,7 @@ SUMS = ("total_input_tokens", "total_output_tokens", "total_tokens", "refused")
 CSV_COLUMNS = (*COUNTS, *SUMS, *(f"{name}_usd" for name in AMOUNTS))
 OTHERS = "others"
 
-_MAPS = (REFUSED_BY_QUOTA, REFUSED_FOR_REASON, MATCHED)
+_MAPS = (REFUSED_BY, REFUSED_FOR, SHADOWED, MATCHED)
 # What a spreadsheet takes for the beginning of a formula.
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -89,7 +85,7 @@ def csv_text(report: Report) -> str:
 
 def all_figures(figures: Figures) -> dict[str, Value]:
     """Return all figures, those that are 0 too, and the sums of them."""
-    used = usage_of(figures)
+    used, tallied = usage_of(figures), counted(figures)
     counts = {name: figures.get(name, 0) for name in COUNTS}
     # What a later version counts is told by the name that it has there.
     newer = {name: figures[name] for name in figures if not name.startswith(_MAPS)}
@@ -100,9 +96,10 @@ def all_figures(figures: Figures) -> dict[str, Value]:
         "total_output_tokens": used.total_output_tokens,
         "total_tokens": used.total_tokens,
         "refused": refused(figures),
-        "refused_by_quota": refused_by_quota(figures),
-        "refused_by_reason": refused_for_reason(figures),
-        "matched_by_quota": matched(figures),
+        "refused_by_quota": tallied.refused_by,
+        "refused_by_reason": tallied.refused_for,
+        "shadowed_by_quota": tallied.shadowed,
+        "matched_by_quota": tallied.matched,
         **_amounts(figures),
     }
 

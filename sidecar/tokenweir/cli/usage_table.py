@@ -18,11 +18,9 @@ from tokenweir.cli.usage_figures import (
     Figures,
     Report,
     cost_nanousd,
+    counted,
     is_used,
-    matched,
     refused,
-    refused_by_quota,
-    refused_for_reason,
     usage_of,
 )
 from tokenweir.cli.usage_layout import Line, Screen, fits, fitted
@@ -35,6 +33,7 @@ ABRIDGED_FROM = 100_000
 _UNITS = (("B", 10**9), ("M", 10**6), ("k", 10**3))
 NANO_DIGITS = 9
 NOBODY = "-"
+UNKNOWN = Amount("")
 TOTAL = "total"
 FREE = """\
 Tokens that cost 0.00 are free or have no price: `tokenweir prices MODEL` tells which."""
@@ -172,18 +171,26 @@ def _odd_table(report: Report, screen: Screen) -> str:
 
 def _refusals(total: Figures, screen: Screen) -> str:
     """Return which limit has refused how much, and of how many that it applied to."""
-    applied = matched(total)
-    quotas, reasons = refused_by_quota(total), refused_for_reason(total)
-    lines = [
-        *(
-            Line((quota,), (count, applied.get(quota, "")))
-            for quota, count in quotas.items()
-        ),
-        *(Line((reason,), (count, "")) for reason, count in reasons.items()),
+    found = counted(total)
+    limits = dict.fromkeys((*found.refused_by, *found.shadowed))
+    rows: list[tuple[str, int, Cell, Cell]] = [
+        (
+            limit,
+            found.refused_by.get(limit, 0),
+            found.shadowed.get(limit, 0),
+            found.matched.get(limit, UNKNOWN),
+        )
+        for limit in limits
     ]
-    return (
-        fitted(Line(("refused by",), ("refused", "of")), lines, screen) if lines else ""
-    )
+    rows += [(reason, count, 0, UNKNOWN) for reason, count in found.refused_for.items()]
+    # What is in shadow mode refuses nobody: it is told what it would have done.
+    shadow = bool(found.shadowed)
+    heads = ("refused", "would have", "of") if shadow else ("refused", "of")
+    lines = [
+        Line((name,), (refused_, in_shadow, of) if shadow else (refused_, of))
+        for name, refused_, in_shadow, of in rows
+    ]
+    return fitted(Line(("refused by",), heads), lines, screen) if lines else ""
 
 
 def _notes(report: Report) -> Iterator[str]:

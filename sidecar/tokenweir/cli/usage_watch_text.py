@@ -13,10 +13,9 @@ from tokenweir.cli.usage_figures import (
     Figures,
     Sums,
     cost_nanousd,
+    counted,
     is_used,
     refused,
-    refused_by_quota,
-    refused_for_reason,
     sum_of,
     usage_of,
 )
@@ -220,8 +219,8 @@ def _first_line(picture: Picture, terms: Terms) -> str:
 
 
 def _remarks(picture: Picture, screen: Screen) -> Iterator[str]:
-    total = sum_of(picture.this_hour.values())
-    counts = {**refused_by_quota(total), **refused_for_reason(total)}
+    found = counted(sum_of(picture.this_hour.values()))
+    counts = {**found.refused_by, **found.refused_for}
     if counts:
         most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[
             :MOST_LIMITS
