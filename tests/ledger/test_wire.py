@@ -188,3 +188,21 @@ def test_a_hold_is_read(fields: dict[str, str], expected: Holding) -> None:
     What a tombstone does not have is nothing; limits come in their order.
     """
     assert wire.holding_of(fields) == expected
+
+
+def test_sums_by_user_are_packed() -> None:
+    """
+    Money has fields of its own; the other figures of one user are in one field.
+    """
+    stored = {
+        "acme\x1fann\x1f": "exchanges 2 input_tokens -7",
+        "acme\x1fann\x1fcost_nanousd": "9007199254740993",
+        "acme\x1fbob\x1f": "exchanges 1",
+    }
+
+    assert wire.user_sums_of(stored) == {
+        "acme\x1fann\x1fexchanges": 2,
+        "acme\x1fann\x1finput_tokens": -7,
+        "acme\x1fann\x1fcost_nanousd": 9_007_199_254_740_993,
+        "acme\x1fbob\x1fexchanges": 1,
+    }

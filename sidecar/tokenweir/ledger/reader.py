@@ -54,7 +54,7 @@ async def with_users(link: Link, rollups: Sequence[Rollup]) -> Sequence[Rollup]:
         [("HGETALL", keys.user_rollup(each.tag, each.hour)) for each in rollups]
     )
     return [
-        replace(each, users=_numbers(fields))
+        replace(each, users=wire.user_sums_of(_texts(fields)))
         for each, fields in zip(rollups, hashes, strict=True)
     ]
 
@@ -99,7 +99,7 @@ async def snapshot(link: Link, tag: str) -> Snapshot:
             for hour, fields in _of_kind("a:", found).items()
         },
         user_rollups={
-            int(hour): _numbers(fields)
+            int(hour): wire.user_sums_of(_texts(fields))
             for hour, fields in _of_kind("n:", found).items()
         },
     )

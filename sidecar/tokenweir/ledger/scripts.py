@@ -15,7 +15,7 @@ from importlib import resources
 from tokenweir.core import bucket, budget, holding, record, slots, tag
 from tokenweir.ledger import keys
 
-_PARTS = ("prelude", "levels", "holding")
+_PARTS = ("prelude", "levels", "rollups", "holding")
 
 # More limits, labels or figures than any call has; and a moment far in the future.
 _MAX_PAIRS = 1_000

@@ -145,6 +145,19 @@ def holding_of(fields: Mapping[str, str]) -> Holding:
     )
 
 
+def user_sums_of(fields: Mapping[str, str]) -> dict[str, int]:
+    """Read an hour's sums by end user as they are stored: figures of one are packed."""
+    sums: dict[str, int] = {}
+    for name, text in fields.items():
+        if name.endswith(SEPARATOR):
+            words = text.split(" ")
+            figures = zip(words[::2], map(int, words[1::2]), strict=True)
+            sums |= {f"{name}{figure}": number for figure, number in figures}
+        else:
+            sums[name] = int(text)
+    return sums
+
+
 def pairs(mapping: Mapping[str, Argument]) -> list[Argument]:
     """Return *mapping* as `pairs_list` in ``lua/prelude.lua`` takes it."""
     return [len(mapping), *(text for pair in mapping.items() for text in pair)]

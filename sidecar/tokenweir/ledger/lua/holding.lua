@@ -11,8 +11,7 @@
 -- root:e            the epoch: when the tag was first used, in ms
 -- root:r            output rates (tokens per 1,000 s) by model
 -- root:u            the stream of usage records
--- root:a:<hour>     rollups: a hash of sums; root:a lists the hours that there are
--- root:n:<hour>     the same by end user, of exchanges that name one
+-- root:a, root:n    rollups: see rollups.lua
 
 -- Return the tag's epoch, as text, unless memory is full: then fail, at the first write.
 local function begin_if_there_is_memory()
@@ -217,54 +216,6 @@ local function bury(hold_id, tombstone)
   save_hold(hold_id, tombstone, TOMBSTONE_MS)
 end
 
--- Return what turns the sums of `old` into those of `new`, without zeros.
-local function difference(new, old)
-  local changes = {}
-  for name, figure in pairs(new) do
-    changes[name] = figure
-  end
-  for name, figure in pairs(old) do
-    changes[name] = (changes[name] or 0) - figure
-  end
-  for name, figure in pairs(changes) do
-    if figure == 0 then
-      changes[name] = nil
-    end
-  end
-  return changes
-end
-
--- Add to a hash of sums, to fields that begin with `prefix`; tell if it is new.
-local function add_up(key, prefix, increments, kept_ms)
-  for name, figure in pairs(increments) do
-    redis.call('HINCRBY', key, prefix .. name, digits(figure))
-  end
-  local is_new = redis.call('PTTL', key) == -1
-  if is_new then
-    redis.call('PEXPIRE', key, digits(kept_ms))
-  end
-  return is_new
-end
-
-local function add_to_rollup(hour_number, prefix, increments)
-  local hour = digits(hour_number)
-  if add_up(root .. ':a:' .. hour, prefix, increments, ROLLUP_KEPT_MS) then
-    local oldest = floor_div(now - ROLLUP_KEPT_MS, HOUR_MS)
-    redis.call('ZREMRANGEBYSCORE', root .. ':a', '-inf', digits(oldest))
-    redis.call('ZADD', root .. ':a', hour, hour)
-    redis.call('PEXPIRE', root .. ':a', digits(ROLLUP_KEPT_MS))
-  end
-end
-
--- Return whose rollup a record with these labels goes into: a field's beginning.
-local function group_of(labels)
-  local names = {}
-  for n, name in ipairs(GROUP) do
-    names[n] = labels[name]
-  end
-  return table.concat(names, SEPARATOR) .. SEPARATOR
-end
-
 -- Write a record, or what corrects the one that `hold` has already.
 -- `fields`: names and values; without any, another tag keeps the record.
 local function write_record(hold, fields, increments)
@@ -285,8 +236,7 @@ local function write_record(hold, fields, increments)
   local added = difference(increments, hold.recorded or {})
   add_to_rollup(hour, group, added)
   if labels.user ~= '' then
-    local key = root .. ':n:' .. digits(hour)
-    add_up(key, group .. labels.user .. SEPARATOR, added, USERS_KEPT_MS)
+    add_to_user(root .. ':n:' .. digits(hour), group .. labels.user .. SEPARATOR, added)
   end
 end
 
