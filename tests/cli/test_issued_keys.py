@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import redis
 
+from tests.config.policies import SMALL
 from tests.governance.documents import PRIVATE, PUBLIC, STRANGER, signed
 from tests.servers import Server, start_valkey
 from tokenweir.cli.main import main
@@ -107,6 +108,18 @@ def test_a_key_is_issued(
     envelope = newest(ledger)
     assert (envelope.version, envelope.by, envelope.comment) == (1, "ann", "issue ci")
     assert secret not in envelope.content
+
+
+def test_a_key_that_nobody_takes(
+    ledger: Server, signer: tuple[str, ...], capsys: Capture
+) -> None:
+    """A mistyped tenant is noticed, if there is a published policy to see it by."""
+    publish(ledger, signed(1, SMALL))
+
+    assert new(ledger, signer, "app") == 0
+    assert capsys.readouterr().err == ""
+    assert new(ledger, signer, "acme-ci") == 0
+    assert capsys.readouterr().err.startswith("Note: The published policy has a key")
 
 
 def test_a_key_is_rotated(

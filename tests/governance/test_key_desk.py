@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+import redis
 
 from tests.governance.documents import PRIVATE, PUBLIC, STRANGER, draft, signed
 from tests.servers import Server
@@ -29,9 +30,11 @@ from tokenweir.governance.key_desk import (
     change_at,
     newest,
     newest_at,
+    published_policy_at,
     restore,
     restore_at,
 )
+from tokenweir.ledger import keys
 
 ANN = Signer(PRIVATE, by="ann")
 NOW_MS = 1_796_040_000_000
@@ -233,3 +236,13 @@ async def test_somebody_is_always_quicker_to_restore() -> None:
 
     with pytest.raises(KeyDeskError, match="Try again"):
         await restore(shaky, ANN, signed(1, "[]", name=KEYS), NOW_MS, "")
+
+
+async def test_the_published_policy(running: Server, channel: Channel) -> None:
+    """It is read as it is; none, or one that is damaged, is none."""
+    assert await published_policy_at(running.url) is None
+    await channel.publish(signed(1, "a: 1\n"), after=0)
+    assert await published_policy_at(running.url) == "a: 1\n"
+    with redis.Redis.from_url(running.url) as client:
+        client.set(keys.published("policy", 1), "{")
+    assert await published_policy_at(running.url) is None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import getpass
 import json
 import os
@@ -133,7 +134,22 @@ def run_issue(arguments: argparse.Namespace) -> int:
     code = _change(arguments, make, f"issue {arguments.id}")
     if code == EXIT_FINE:
         _show(secret, f"Key {arguments.id} of tenant {arguments.tenant} is issued.")
+        _advise(arguments)
     return code
+
+
+def _advise(arguments: argparse.Namespace) -> None:
+    """Say what keeps the new key from working, as far as that can be seen from here."""
+    from tokenweir.config.key_advice import key_advice  # noqa: PLC0415 -- slow
+    from tokenweir.governance.key_desk import published_policy_at  # noqa: PLC0415
+
+    # The key is issued: a ledger that falls silent now is no reason to say otherwise.
+    with contextlib.suppress(LedgerUnavailableError):
+        policy = asyncio.run(published_policy_at(ledger_url(arguments.ledger)))
+        for line in (
+            key_advice(policy, arguments.tenant, arguments.id) if policy else ()
+        ):
+            print(f"Note: {line}", file=sys.stderr)
 
 
 def run_rotate(arguments: argparse.Namespace) -> int:

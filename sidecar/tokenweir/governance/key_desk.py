@@ -12,6 +12,7 @@ could otherwise have a document of theirs signed by the next change.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from tokenweir.core.errors import LedgerUnavailableError, TokenweirError
 from tokenweir.governance.channel import Channel, PublishedMeanwhileError
 from tokenweir.governance.envelope import (
     KEYS,
+    POLICY,
     BadSignatureError,
     Envelope,
     EnvelopeError,
@@ -189,6 +191,20 @@ async def newest_at(
     """Return the keys in the ledger at *url*. See `newest`."""
     async with Channel.open(url) as channel:
         return await newest(channel, public_keys)
+
+
+async def published_policy_at(url: str) -> str | None:
+    """
+    Return the policy in the ledger at *url*, unverified; None: there is none to read.
+
+    Raises: LedgerUnavailableError.
+    """
+    async with Channel.open(url) as channel:
+        version = (await channel.versions())[POLICY]
+        with contextlib.suppress(EnvelopeError):
+            envelope = await channel.read(POLICY, version) if version else None
+            return envelope.content if envelope else None
+    return None
 
 
 async def _published(
