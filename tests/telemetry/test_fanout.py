@@ -112,11 +112,11 @@ def test_budgets_are_told_of_besides() -> None:
 
 def test_exchanges_are_told_besides() -> None:
     """Whoever is no sink can hear of exchanges, broken sinks or not."""
-    told: list[ExchangeDetails] = []
+    hearer = Recorder()
 
-    call_all(Fanout([Broken()], on_end=told.append))
+    call_all(Fanout([Broken()], on_end=hearer))
 
-    assert told == [ADMITTED]
+    assert hearer.calls == [("exchange", ADMITTED)]
 
 
 def test_who_hears_of_exchanges_may_break() -> None:
