@@ -18,6 +18,7 @@ exception: what was revoked is revoked.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -35,7 +36,7 @@ from tokenweir.config.scalar import Moment, Name, Sha256
 from tokenweir.config.schema import KeyEntry, QuotaEntry
 from tokenweir.config.schema_problem import problems_of
 from tokenweir.core.errors import PolicyError
-from tokenweir.core.policy import ApiKey, KeyEnd, Policy
+from tokenweir.core.policy import ApiKey, KeyEnd, OnLedgerFailure, Policy
 
 # As much as an envelope takes, so some fifteen thousand keys.
 MAX_DOCUMENT_BYTES = 4 * 1024 * 1024
@@ -55,6 +56,15 @@ class IssuedKeyEntry(KeyEntry):
     revoked_at: Moment | None = Field(
         default=None, description="Since when the key is refused for good."
     )
+
+    @functools.cached_property
+    def compiled(self) -> Mapping[OnLedgerFailure, ApiKey]:
+        """
+        The key, by what holds for its quotas if they do not say.
+
+        Kept, as it is made in a thread, and used between two exchanges.
+        """
+        return {mode: compile_key(self, self.tenant, mode) for mode in OnLedgerFailure}
 
 
 class IssuedKeysFile(Entry):
@@ -85,6 +95,8 @@ def parse_issued_keys(document: str) -> tuple[IssuedKeyEntry, ...]:
     found = listed([*_succession(entries), *_quotas(entries)])
     if found:
         raise PolicyError(found)
+    for entry in entries:
+        _ = entry.compiled
     return tuple(entries)
 
 
@@ -139,8 +151,7 @@ def _why_ignored(
 
 
 def _compiled(entry: IssuedKeyEntry, policy: Policy, *, is_replaced: bool) -> ApiKey:
-    on_failure = policy.tenants[entry.tenant].on_ledger_failure
-    key = compile_key(entry, entry.tenant, on_failure)
+    key = entry.compiled[policy.tenants[entry.tenant].on_ledger_failure]
     if entry.revoked_at is not None:
         return replace(key, ends_at_ms=entry.revoked_at, end=KeyEnd.REVOKED)
     return replace(key, end=KeyEnd.ROTATED) if is_replaced else key
