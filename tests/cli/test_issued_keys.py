@@ -19,7 +19,7 @@ from tests.servers import Server, start_valkey
 from tokenweir.cli.main import main
 from tokenweir.config.moment import parse_moment_ms
 from tokenweir.governance.channel import Channel
-from tokenweir.governance.envelope import KEYS, Envelope, encoded
+from tokenweir.governance.envelope import KEYS, Envelope
 from tokenweir.governance.key_desk import newest_at
 from tokenweir.governance.key_files import public_text, write_private_key
 
@@ -300,35 +300,3 @@ def test_who_may_only_read(
     assert main(["keys", "list", "--ledger", url]) == 0
     assert main(["keys", "new", *more]) == 1
     assert "does not allow" in capsys.readouterr().err
-
-
-def test_keys_are_restored(
-    ledger: Server, signer: tuple[str, ...], tmp_path: pathlib.Path, capsys: Capture
-) -> None:
-    """What a sidecar has kept is published again, above what it knows."""
-    new(ledger, signer)
-    envelope = newest(ledger)
-    kept = tmp_path / "keys.json"
-    kept.write_bytes(encoded(envelope))
-    with redis.Redis.from_url(ledger.url) as client:
-        client.flushall()
-    restore = ["keys", "restore", str(kept), "--ledger", ledger.url, *signer]
-
-    assert main(restore) == 0
-    assert "those of version 1 again" in capsys.readouterr().out
-    again = newest(ledger)
-    assert (again.version, again.content) == (2, envelope.content)
-
-
-def test_files_that_are_no_keys(
-    ledger: Server, signer: tuple[str, ...], tmp_path: pathlib.Path, capsys: Capture
-) -> None:
-    """They are told, and nothing is published."""
-    broken = tmp_path / "keys.json"
-    broken.write_text("{}")
-    more = ("--ledger", ledger.url, *signer)
-
-    assert main(["keys", "restore", str(tmp_path / "absent"), *more]) == 2
-    assert "no such file" in capsys.readouterr().err
-    assert main(["keys", "restore", str(broken), *more]) == 1
-    assert "is damaged" in capsys.readouterr().err

@@ -241,7 +241,10 @@ async def test_an_emptied_ledger_brings_nothing_back(fleet: Fleet) -> None:
     kept, newest = folder / "keys.json", await newest_at(fleet.scene.pod.server.url, ())
     await until(lambda: decoded(kept.read_bytes()) == newest)
     await fleet.scene.redis("FLUSHALL")
-    await fleet.keys("restore", str(kept))
+    public = f"file:{fleet.signing_key.with_suffix('.pub')}"
+    restore = ["policy", "restore", str(kept), "--governance-key", public]
+    url = fleet.scene.pod.server.url
+    assert await asyncio.to_thread(main, [*restore, "--ledger", url]) == 0
     await fleet.until_told(await fleet.issue("later"), None)
 
     assert (await fleet.ask(good)).status == 200

@@ -31,8 +31,6 @@ from tokenweir.governance.key_desk import (
     newest,
     newest_at,
     published_policy_at,
-    restore,
-    restore_at,
 )
 from tokenweir.ledger import keys
 
@@ -199,43 +197,6 @@ async def test_keys_that_can_not_be_read() -> None:
 
     with pytest.raises(KeyDeskError, match=r"version 3.*is damaged"):
         await newest(shaky, [PUBLIC])
-
-
-@pytest.mark.parametrize(("published", "version"), [(0, 8), (3, 8), (9, 10)])
-async def test_restore(channel: Channel, published: int, version: int) -> None:
-    """What was kept is the newest again, for sidecars that have it and all others."""
-    if published:
-        await channel.publish(draft(published, "[]", name=KEYS), after=0)
-    kept = signed(7, '["a"]', name=KEYS)
-    made = await restore(channel, ANN, kept, NOW_MS, "restore version 7")
-
-    assert (made.version, made.content) == (version, '["a"]')
-    assert await newest(channel, [PUBLIC]) == made
-
-
-async def test_restore_by_address(running: Server, channel: Channel) -> None:
-    """The same by the ledger's URL."""
-    made = await restore_at(running.url, ANN, signed(7, "[]", name=KEYS), NOW_MS, "")
-
-    assert await newest(channel, [PUBLIC]) == made
-
-
-async def test_what_is_not_restored(channel: Channel) -> None:
-    """Another document, and one that nobody known has signed."""
-    with pytest.raises(KeyDeskError, match="no document of keys"):
-        await restore(channel, ANN, signed(7, "a: 1\n"), NOW_MS, "")
-    with pytest.raises(KeyDeskError, match="nobody"):
-        await restore(channel, ANN, draft(7, "[]", name=KEYS), NOW_MS, "")
-    assert (await channel.versions())[KEYS] == 0
-
-
-async def test_somebody_is_always_quicker_to_restore() -> None:
-    """The tries have an end here too."""
-    shaky = Shaky(*[PublishedMeanwhileError(5)] * 100)
-    shaky.held = signed(3, "[]", name=KEYS)
-
-    with pytest.raises(KeyDeskError, match="Try again"):
-        await restore(shaky, ANN, signed(1, "[]", name=KEYS), NOW_MS, "")
 
 
 async def test_the_published_policy(running: Server, channel: Channel) -> None:

@@ -13,7 +13,6 @@ import contextlib
 import getpass
 import json
 import os
-import pathlib
 import socket
 import sys
 import time
@@ -81,7 +80,7 @@ def add_signer(parser: argparse.ArgumentParser, *, required: bool) -> None:
 
 
 def add_actions(actions: Subparsers) -> None:
-    """Add ``list``, ``rotate``, ``revoke`` and ``restore``."""
+    """Add ``list``, ``rotate`` and ``revoke``."""
     listing = actions.add_parser("list", help="show the keys that were issued")
     add_ledger(listing, required=True)
     listing.add_argument("--json", action="store_true", help="for machines")
@@ -106,18 +105,6 @@ def add_actions(actions: Subparsers) -> None:
     add_ledger(revoking, required=True)
     add_signer(revoking, required=True)
     revoking.set_defaults(run=run_revoke)
-
-    restoring = actions.add_parser(
-        "restore",
-        help="publish what a sidecar has kept",
-        description="After the ledger was emptied or set back: publish the keys anew "
-        "that a sidecar has kept on its disk (keys.json in the folder of `tokenweir "
-        "serve --last-good`).",
-    )
-    restoring.add_argument("file", type=pathlib.Path, metavar="FILE")
-    add_ledger(restoring, required=True)
-    add_signer(restoring, required=True)
-    restoring.set_defaults(run=run_restore)
 
 
 def run_issue(arguments: argparse.Namespace) -> int:
@@ -188,35 +175,6 @@ def run_revoke(arguments: argparse.Namespace) -> int:
     if code == EXIT_FINE:
         print(f"Key {arguments.id} is revoked. {_EFFECT}")
         print("Answers that had begun by then come to their end, and are charged.")
-    return code
-
-
-def run_restore(arguments: argparse.Namespace) -> int:
-    """Publish the keys that a sidecar has kept."""
-    from tokenweir.governance.envelope import (  # noqa: PLC0415 -- slow
-        EnvelopeError,
-        decoded,
-    )
-    from tokenweir.governance.key_desk import restore_at  # noqa: PLC0415 -- slow
-
-    path = arguments.file
-    try:
-        kept = decoded(path.read_bytes())
-    except OSError as error:
-        print(f"{path}: {(error.strerror or 'unreadable').lower()}", file=sys.stderr)
-        return EXIT_USAGE
-    except EnvelopeError as error:
-        print(f"{path}: {error}", file=sys.stderr)
-        return EXIT_PROBLEMS
-
-    def publish() -> None:
-        comment = f"restore version {kept.version}"
-        url = ledger_url(arguments.ledger)
-        asyncio.run(restore_at(url, _signer(arguments), kept, _now_ms(), comment))
-
-    code = _attempt(publish)
-    if code == EXIT_FINE:
-        print(f"The keys are those of version {kept.version} again. {_EFFECT}")
     return code
 
 

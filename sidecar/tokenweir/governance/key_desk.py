@@ -39,9 +39,6 @@ from tokenweir.governance.envelope import (
 MAX_TRIES = 20
 # Who lost waits a random part of it.
 _PAUSE_SECONDS = 0.1
-_ALWAYS_LATE = (
-    "Others publish keys all the time, so this change was not made. Try again."
-)
 
 
 class KeyDeskError(TokenweirError):
@@ -136,33 +133,9 @@ async def change(
         if envelope is not None:
             return envelope
         await _pause()
-    raise KeyDeskError(_ALWAYS_LATE)
-
-
-async def restore(
-    channel: Published, signer: Signer, kept: Envelope, now_ms: int, comment: str
-) -> Envelope:
-    """
-    Publish *kept* anew, as what sidecars have kept of it, and return what was.
-
-    Its version is above that of *kept* and all that are published, whatever these are:
-    a ledger that was emptied, or set back to an older state, has lower ones.
-
-    Raises: KeyDeskError, also if nobody who is known has signed *kept*;
-        LedgerUnavailableError.
-    """
-    if kept.name != KEYS:
-        raise KeyDeskError("That is no document of keys.")
-    _verify(kept, signer.known)
-    for _ in range(MAX_TRIES):
-        version = (await channel.versions())[KEYS]
-        above = max(version, kept.version) + 1
-        draft = Envelope(KEYS, above, kept.content, now_ms, signer.by, comment)
-        envelope = await _published(channel, signer, draft, version)
-        if envelope is not None:
-            return envelope
-        await _pause()
-    raise KeyDeskError(_ALWAYS_LATE)
+    raise KeyDeskError(
+        "Others publish keys all the time, so this change was not made. Try again."
+    )
 
 
 async def change_at(
@@ -175,14 +148,6 @@ async def change_at(
     """Change the keys in the ledger at *url*. See `change`."""
     async with Channel.open(url) as channel:
         return await change(channel, signer, make, now_ms, comment)
-
-
-async def restore_at(
-    url: str, signer: Signer, kept: Envelope, now_ms: int, comment: str
-) -> Envelope:
-    """Publish *kept* anew in the ledger at *url*. See `restore`."""
-    async with Channel.open(url) as channel:
-        return await restore(channel, signer, kept, now_ms, comment)
 
 
 async def newest_at(
