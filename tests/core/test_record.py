@@ -168,6 +168,7 @@ def test_increments_add_up_what_can_be_added() -> None:
         "output_tokens": 60,
         "outcome_lost": 1,
         "source_estimated": 1,
+        "tokens_estimated": 100,
     }
 
 

@@ -144,6 +144,7 @@ def increments_in(record: Mapping[str, str]) -> dict[str, int]:
             UNPRICED: int(UNPRICED in flags),
             f"outcome_{record['outcome']}": 1,
             f"source_{record['source']}": 1,
+            **_unreported(record),
         }
     )
 
@@ -163,6 +164,13 @@ def group_of(labels: Mapping[str, str]) -> str:
 def hour_of(moment_ms: int) -> int:
     """Return the hour since 1970 (UTC) that *moment_ms* is in."""
     return moment_ms // HOUR_MS
+
+
+def _unreported(record: Mapping[str, str]) -> dict[str, int]:
+    """Return all tokens of a record, under their source, if that is not the provider."""
+    if record["source"] == Source.REPORTED:
+        return {}
+    return {f"tokens_{record['source']}": sum(int(record[name]) for name in CLASSES)}
 
 
 def _classes(usage: TokenUsage) -> dict[str, int]:

@@ -269,7 +269,7 @@ local function lost_increments(hold, amounts)
     downgraded = is_there('downgraded_from'), capped = is_there('capped_from'),
     requests = amounts.requests, input_tokens = amounts.input,
     output_tokens = amounts.output, cost_nanousd = amounts.cost, outcome_lost = 1,
-    source_estimated = 1}, {})
+    source_estimated = 1, tokens_estimated = amounts.input + amounts.output}, {})
 end
 
 -- Return the record of a hold that nobody settled; none without labels.
