@@ -4,7 +4,16 @@ from collections.abc import Mapping
 
 import pytest
 
-from tokenweir.ledger.live import Entry, Record
+from tests.ledger.builders import hold, used
+from tokenweir.core.hold import Amounts
+from tokenweir.core.record import (
+    RETRACTED,
+    increments_in,
+    labels_of,
+    lost_record,
+    record_of,
+)
+from tokenweir.ledger.live import Entry
 from tokenweir.ledger.recent import LastMinute, figures_of
 
 NOW_MS = 1_767_225_600_000
@@ -21,15 +30,8 @@ class Streams:
     def add(self, at_ms: int, tag: str = TAGS[0], **fields: str) -> None:
         """Write a record."""
         entries = self.entries_by_tag[tag]
-        record = {
-            "hold": str(len(entries)),
-            "tenant": "acme",
-            "model": "m",
-            "input_tokens": "10",
-            "outcome": "completed",
-            "source": "reported",
-            **fields,
-        }
+        record = record_of(hold(len(entries)), used(10, 0))
+        record |= {"hold": str(len(entries)), "model": "m", "user": "", **fields}
         entries.append(Entry(f"{at_ms}-{len(entries)}", record))
 
     async def entries(
@@ -163,32 +165,17 @@ async def test_after_an_outage(streams: Streams) -> None:
     assert await inputs(minute, NOW_MS + 501_000) == {("acme",): 10}
 
 
-@pytest.mark.parametrize(
-    ("fields", "figures"),
-    [
-        (
-            {
-                "flags": "unpriced,cap_reached",
-                "capped_from": "900",
-                "output_tokens": "3",
-            },
-            {"unpriced": 1, "cap_reached": 1, "capped": 1, "output_tokens": 3},
-        ),
-        (
-            {"downgraded_from": "gpt-4o", "cost_nanousd": "7", "saved_nanousd": "2"},
-            {"downgraded": 1, "cost_nanousd": 7, "saved_nanousd": 2},
-        ),
-        ({"input_tokens": "x", "cost_nanousd": "-1"}, {}),
-    ],
-)
-def test_figures(fields: Record, figures: Mapping[str, int]) -> None:
-    """A record tells what its rollup would, by the same names; nonsense is nothing."""
-    common = {"exchanges": 1, "outcome_cut": 1, "source_counted": 1}
-    record = {"outcome": "cut", "source": "counted", **fields}
+def test_figures() -> None:
+    """A record tells what its rollup would; what can't be read is an exchange at least."""
+    record = record_of(hold(1), used(40, 60))
 
-    assert figures_of(record) == {**common, **figures}
+    assert figures_of(record) == increments_in(record)
+    assert figures_of({"hold": "of another version"}) == {"exchanges": 1}
+    assert figures_of(record | {"input_tokens": "many"}) == {"exchanges": 1}
 
 
 def test_what_was_given_back() -> None:
     """A lost exchange of which nothing was forwarded after all is none."""
-    assert figures_of({"outcome": "lost", "flags": "cancelled"}) == {}
+    lost = lost_record(labels_of(hold(1)), Amounts(1, 40, 60), 5, RETRACTED)
+
+    assert figures_of(lost) == {}

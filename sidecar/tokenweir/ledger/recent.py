@@ -17,8 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from tokenweir.core.hold import Outcome
-from tokenweir.core.pricing import UNPRICED
-from tokenweir.core.record import CLASSES
+from tokenweir.core.record import increments_in
 from tokenweir.ledger.live import Entry, Record
 from tokenweir.ledger.usage import NO_USER
 
@@ -28,9 +27,6 @@ MINUTE_MS = 60_000
 MOST_RECORDS = 20_000
 # Of one command: a millisecond's work.
 LEAST_PAGE, MOST_PAGE = 50, 1_000
-# Flag of a lost exchange's record once it is known that nothing was forwarded.
-_CANCELLED = "cancelled"
-_NUMBERS = ("requests", *CLASSES, "cost_nanousd", "saved_nanousd", "cap_saved_nanousd")
 
 Group = tuple[str, ...]
 Figures = Mapping[str, int]
@@ -149,22 +145,12 @@ class LastMinute:
         }
 
 
-def figures_of(record: Record) -> dict[str, int]:
+def figures_of(record: Record) -> Mapping[str, int]:
     """Return what *record* adds to sums, by the names that rollups have for it."""
-    flags = record.get("flags", "").split(",")
-    if record.get("outcome") == Outcome.LOST and _CANCELLED in flags:
-        return {}
-    figures = {
-        "exchanges": 1,
-        **{name: _number(record, name) for name in _NUMBERS},
-        "downgraded": int(bool(record.get("downgraded_from"))),
-        "capped": int(bool(record.get("capped_from"))),
-        "cap_reached": int("cap_reached" in flags),
-        UNPRICED: int(UNPRICED in flags),
-        f"outcome_{record.get('outcome', '')}": 1,
-        f"source_{record.get('source', '')}": 1,
-    }
-    return _told(figures)
+    try:
+        return increments_in(record)
+    except (KeyError, ValueError):
+        return {"exchanges": 1}  # of a version that writes other fields
 
 
 def _told(figures: Mapping[str, int]) -> dict[str, int]:
@@ -174,12 +160,6 @@ def _told(figures: Mapping[str, int]) -> dict[str, int]:
 def _name(record: Record, name: str) -> str:
     value = record.get(name, "")
     return value or NO_USER if name == "user" else value
-
-
-def _number(record: Record, name: str) -> int:
-    """Return a figure; 0, if a version that knows none of that name wrote the record."""
-    text = record.get(name, "")
-    return int(text) if text.isdecimal() else 0
 
 
 def _order(entry: str) -> tuple[int, int]:
