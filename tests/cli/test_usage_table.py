@@ -59,7 +59,7 @@ def test_the_main_table() -> None:
         "beta    -                1  1,234     617      0.25   25% █████▌",
         "total                    3  3,702   1,851      1.00",
         "",
-        "Figures: 3 reported by the provider.",
+        "Figures of calls: 3 reported by the provider (5,553 tokens).",
     ]
 
 
@@ -207,10 +207,13 @@ def test_one_out_of_the_ordinary() -> None:
 
 def test_sources() -> None:
     """It is told how many figures are not the providers' own."""
-    sums: Sums = {("a",): figures(9, 1, 1, source_counted=2, source_estimated=1)}
+    more = {"source_counted": 2, "tokens_counted": 40, "source_estimated": 1}
+    sums: Sums = {("a",): figures(9, 100, 1, **more, tokens_estimated=10)}
+    text = " ".join(told(sums, "tenant")[-2:])
 
-    assert told(sums, "tenant")[-1] == (
-        "Figures: 9 reported by the provider, 2 counted from what passed, 1 estimated."
+    assert text == (
+        "Figures of calls: 9 reported by the provider (100 tokens), 2 counted from what "
+        "passed (40 tokens), 1 estimated (10 tokens)."
     )
 
 

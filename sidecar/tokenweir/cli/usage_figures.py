@@ -98,6 +98,12 @@ def usage_of(figures: Figures) -> TokenUsage:
     return TokenUsage(**{name: figures.get(name, 0) for name in CLASSES})
 
 
+def reported_tokens(figures: Figures) -> int:
+    """Return the tokens that providers reported: what is neither counted nor estimated."""
+    others = (figures.get(f"tokens_{name}", 0) for name in ("counted", "estimated"))
+    return usage_of(figures).total_tokens - sum(others)
+
+
 def counted(figures: Figures) -> Tallied:
     """Return what refused, what would have, and what applied; most first."""
     found = tallied_in(figures)

@@ -18,6 +18,7 @@ from tokenweir.cli.usage_figures import (
     Report,
     counted,
     refused,
+    reported_tokens,
     usage_of,
 )
 from tokenweir.cli.usage_span import Span
@@ -34,13 +35,22 @@ COUNTS = (
     *CLASSES,
     *(f"outcome_{outcome}" for outcome in Outcome),
     *(f"source_{source}" for source in Source),
+    "tokens_counted",
+    "tokens_estimated",
+    "with_user",
     "unpriced",
     "downgraded",
     "capped",
     "cap_reached",
 )
 # Sums over classes, and over refusals; costs in US dollars.
-SUMS = ("total_input_tokens", "total_output_tokens", "total_tokens", "refused")
+SUMS = (
+    "total_input_tokens",
+    "total_output_tokens",
+    "total_tokens",
+    "tokens_reported",
+    "refused",
+)
 CSV_COLUMNS = (*COUNTS, *SUMS, *(f"{name}_usd" for name in AMOUNTS))
 OTHERS = "others"
 
@@ -95,6 +105,7 @@ def all_figures(figures: Figures) -> dict[str, Value]:
         "total_input_tokens": used.total_input_tokens,
         "total_output_tokens": used.total_output_tokens,
         "total_tokens": used.total_tokens,
+        "tokens_reported": reported_tokens(figures),
         "refused": refused(figures),
         "refused_by_quota": tallied.refused_by,
         "refused_by_reason": tallied.refused_for,

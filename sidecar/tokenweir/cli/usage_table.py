@@ -21,6 +21,7 @@ from tokenweir.cli.usage_figures import (
     counted,
     is_used,
     refused,
+    reported_tokens,
     usage_of,
 )
 from tokenweir.cli.usage_layout import Line, Screen, fits, fitted
@@ -58,9 +59,9 @@ ODD_HEADS = {
     "unpriced": "unpriced",
 }
 SOURCES = {
-    "source_reported": "reported by the provider",
-    "source_counted": "counted from what passed",
-    "source_estimated": "estimated",
+    "reported": "reported by the provider",
+    "counted": "counted from what passed",
+    "estimated": "estimated",
 }
 
 Column = tuple[str, Callable[[Figures], Cell]]
@@ -196,11 +197,17 @@ def _refusals(total: Figures, screen: Screen) -> str:
 def _notes(report: Report) -> Iterator[str]:
     """Yield what else there is to know of the total."""
     total = report.total
+    tokens = {
+        "reported": reported_tokens(total),
+        **{name: total.get(f"tokens_{name}", 0) for name in ("counted", "estimated")},
+    }
     sources = [
-        f"{total[name]:,} {words}" for name, words in SOURCES.items() if total.get(name)
+        f"{total[f'source_{name}']:,} {words} ({tokens[name]:,} tokens)"
+        for name, words in SOURCES.items()
+        if total.get(f"source_{name}")
     ]
     if sources:
-        yield f"Figures: {', '.join(sources)}."
+        yield f"Figures of calls: {', '.join(sources)}."
     yield from _savings(total)
     groups = [figures for _, figures in _lines(report)]
     if any(_tokens(figures) and not cost_nanousd(figures) for figures in groups):
