@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from functools import partial
 
@@ -11,6 +12,7 @@ import redis
 
 from tests.export.ledgers import (
     GROUP,
+    PATIENCE,
     TENANTS,
     MemorySink,
     Told,
@@ -20,13 +22,26 @@ from tests.export.ledgers import (
     put,
     until,
 )
+from tests.ledger_view import Silent
 from tests.servers import Server
 from tokenweir.core.errors import LedgerUnavailableError
+from tokenweir.core.hold import (
+    Amounts,
+    Granted,
+    Hold,
+    Outcome,
+    Part,
+    Settlement,
+    Subject,
+)
 from tokenweir.core.partition import tag_of
+from tokenweir.core.usage import Source, TokenUsage
 from tokenweir.export.exporter import ExportSettings
 from tokenweir.export.sink import SinkUnavailableError, SinkUnusableError
 from tokenweir.export.streams import Streams
 from tokenweir.ledger.keys import records
+from tokenweir.ledger.redis import RedisStore
+from tokenweir.ledger.tagged import TaggedLedger
 
 HOLDS = [f"h{number:04}" for number in range(500)]
 AWAY = SinkUnavailableError("is away")
@@ -327,6 +342,45 @@ async def test_what_has_expired(valkey: Server) -> None:
     assert told.events() == ["export_expired"]
 
 
+async def test_what_the_ledger_writes(valkey: Server) -> None:
+    """Real records are read: of a settled exchange, of a lost one and its correction."""
+    store = RedisStore(valkey.url, Silent(), deadline_seconds=PATIENCE, hold_ms=1)
+    ledger = TaggedLedger(store)
+    subject = Subject("acme", "ci", "ann", "chat_completions", "gpt-4o", "openai")
+    holds = [
+        Hold(f"0-0-{name}", (Part(tag_of("acme"), ()),), Amounts(1, 40, 60), subject)
+        for name in ("late", "lost", "settled")
+    ]
+    for made in holds:
+        assert isinstance(await ledger.reserve(made), Granted)
+    usage = TokenUsage(40, output_tokens=50)
+    settlement = Settlement(usage, Source.REPORTED, Outcome.COMPLETED)
+    await ledger.settle(holds[2], settlement)
+    deadline = time.monotonic() + PATIENCE
+    # Each ends a millisecond after it was made, and whoever calls next charges it.
+    while await store.holdings([tag_of("acme")]):
+        assert time.monotonic() < deadline
+        await store.sweep([tag_of("acme")])
+    await ledger.settle(holds[0], settlement)
+    await store.close()
+    sink = MemorySink()
+    assert await export_once(valkey.url, sink)
+
+    assert sink.bad == []
+    found = {(row.hold, row.fields["correction"]): row for row in sink.rows}
+    assert set(found) == {
+        ("0-0-settled", "0"),
+        ("0-0-late", "0"),
+        ("0-0-lost", "0"),
+        ("0-0-late", "1"),
+    }
+    lost, late = found["0-0-late", "0"], found["0-0-late", "1"]
+    assert lost.fields["outcome"] == "lost"
+    assert late.fields["output_tokens"] == 50
+    assert late.entry > lost.entry
+    assert {tuple(row.extra) for row in sink.rows} == {()}
+
+
 async def test_from_the_start(valkey: Server) -> None:
     """What was exported before is exported once more, if that is asked for."""
     put(valkey.url, HOLDS)
@@ -336,6 +390,17 @@ async def test_from_the_start(valkey: Server) -> None:
     assert await export_once(valkey.url, sink, None, settings)
 
     assert Counter(sink.holds) == dict.fromkeys(HOLDS, 2)
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+async def test_names(valkey: Server, client: redis.Redis, leaves: bool) -> None:
+    """A consumer whose name nobody will use again takes it along."""
+    put(valkey.url, HOLDS[:7])
+    settings = ExportSettings(once=True, leaves=leaves)
+    assert await export_once(valkey.url, MemorySink(), None, settings)
+
+    found = client.xinfo_consumers(records(tag_of(TENANTS[0])), GROUP)
+    assert len(found) == (0 if leaves else 1)
 
 
 def _has(sink: MemorySink, rows: int) -> bool:

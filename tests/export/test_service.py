@@ -194,8 +194,9 @@ async def test_lag_as_a_metric(valkey: Server) -> None:
 
 
 def test_names_of_consumers() -> None:
-    """Two processes have two names."""
-    assert consumer_name().endswith(f"-{os.getpid()}")
+    """Two processes have two names, also where host and process id are the same."""
+    assert f"-{os.getpid()}-" in consumer_name()
+    assert consumer_name() != consumer_name()
 
 
 def _reaches(count: Callable[[], int], goal: int) -> bool:

@@ -190,6 +190,30 @@ async def test_leaving(url: str, streams: Streams) -> None:
         assert client.xinfo_consumers(KEY, GROUP) == []
 
 
+async def test_names_of_the_dead(
+    url: str, streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names that nobody uses any more go; whoever has something in hand stays."""
+    monkeypatch.setattr("tokenweir.export.streams.GONE_MS", 0)
+    put(url, HOLDS[:7])
+    for name in ("dead", "busy"):
+        other = Streams(url, GROUP, name)
+        await other.join()
+        await other.new(other.joined, 1)
+        if name == "dead":
+            taken = await other.mine(other.joined, 1)
+            await other.acknowledge((each.tag, each.entry) for each in taken)
+            put(url, HOLDS[:7])
+        await other.close()
+    await streams.join()
+    await streams.tidy()
+    with redis.Redis.from_url(url) as client:
+        names_left = {str(each["name"]) for each in client.xinfo_consumers(KEY, GROUP)}
+        client.flushall()
+    assert names_left == {"b'busy'"}
+    await streams.tidy()
+
+
 async def test_a_key_of_another_kind(url: str, streams: Streams) -> None:
     """What is no stream is told by the server's word, and not taken for nothing."""
     with redis.Redis.from_url(url) as client:

@@ -78,7 +78,7 @@ def _add_tuning(parser: argparse.ArgumentParser) -> None:
         "--consumer",
         metavar="NAME",
         help="of this process in its group; one that is killed and started again under "
-        "the same name goes on at once (default: host and process id)",
+        "the same name goes on at once (default: one that is new each time)",
     )
     parser.add_argument(
         "--table",

@@ -100,6 +100,7 @@ def _job(arguments: argparse.Namespace) -> Job:
         interval_seconds=float(arguments.interval or seconds),
         once=arguments.once,
         from_start=arguments.from_start,
+        leaves=arguments.consumer is None,
     )
     name = arguments.name or place.default_name(arguments.table)
     consumer = arguments.consumer or consumer_name()

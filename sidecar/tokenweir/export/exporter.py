@@ -28,6 +28,9 @@ from tokenweir.export.streams import START, Delivery, Streams
 
 # Streams that are read at once. Most of them are empty.
 STREAMS_AT_ONCE = 32
+# Entries of one stream that are read at once: Redis does nothing else meanwhile, and
+# exchanges wait. So many take it about a millisecond.
+MOST_AT_ONCE = 500
 # Rounds over streams that had more than fitted, before all others get their turn.
 HOT_ROUNDS = 10
 # Between two looks at all streams, if there was nothing new.
@@ -51,6 +54,7 @@ class ExportSettings:
         once: Export what is there, and end.
         from_start: Export all that the streams still have, also what was before.
         abandoned_seconds: When what another one has in hand is taken over.
+        leaves: Nobody will read under this consumer's name again.
     """
 
     batch_rows: int = 2_000
@@ -58,6 +62,7 @@ class ExportSettings:
     once: bool = False
     from_start: bool = False
     abandoned_seconds: float | None = None
+    leaves: bool = True
 
     @property
     def abandoned_ms(self) -> int:
@@ -124,6 +129,7 @@ class Exporter:
         await asyncio.to_thread(self._sink.open)
         await self._streams.join()
         self._report.expired(await self._streams.skipped())
+        await self._streams.tidy()
         if not await self._recover():
             return False
         if self._rewinding:
@@ -134,8 +140,9 @@ class Exporter:
                 break
         await self._flush()
         self._note_well()
-        # Whoever leaves loses what it has in hand: nothing, once all was flushed.
-        await self._streams.leave()
+        if self._settings.leaves:
+            # Whoever leaves loses what it has in hand: nothing, once all was flushed.
+            await self._streams.leave()
         return True
 
     async def _look(self) -> bool:
@@ -220,7 +227,8 @@ class Exporter:
 
     def _count(self, tags: Sequence[str]) -> int:
         """Return how much of each tag to read: half a batch from all of them."""
-        return max(1, self._settings.batch_rows // 2 // max(1, len(tags)))
+        share = self._settings.batch_rows // 2 // max(1, len(tags))
+        return max(1, min(MOST_AT_ONCE, share))
 
     def _note_well(self) -> None:
         if not self._batch:

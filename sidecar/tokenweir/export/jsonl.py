@@ -32,7 +32,7 @@ DEAD_LETTERS = "dead-letters.jsonl"
 
 # More than any batch: what is written again is what was not acknowledged.
 REMEMBERED_ENTRIES = 50_000
-REMEMBERED_BYTES = 16 * 2**20
+REMEMBERED_BYTES = 32 * 2**20
 
 
 class JsonlSink:

@@ -122,7 +122,9 @@ class PostgresSink:
         upsert = _upsert(self._table)
         try:
             with connection.transaction():
-                _many(connection, upsert, [values_of(row) for row in rows])
+                # In one order, so that two exporters don't wait for each other.
+                ordered = sorted(rows, key=lambda row: (row.hold, row.entry))
+                _many(connection, upsert, [values_of(row) for row in ordered])
                 _many(connection, _keep_letter(self._table), letters)
         except _OF_A_ROW:
             # Some row is to blame. It must not hold up the others for ever.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import socket
 from contextlib import suppress
@@ -70,8 +71,12 @@ async def export(job: Job, log: JsonLog, registry: CollectorRegistry) -> bool:
 
 
 def consumer_name() -> str:
-    """Return a name that no other process on any machine has at the same time."""
-    return f"{socket.gethostname()}-{os.getpid()}"
+    """
+    Return a name that no other process has, on any machine, now or later.
+
+    Host and process id are for people: containers may share both.
+    """
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 async def _watch_lag(job: Job, report: Report) -> None:

@@ -30,6 +30,8 @@ DEADLINE_SECONDS = 10.0
 # Commands that go out together.
 PIPELINED = 128
 START = "0-0"
+# A consumer that lives asks every second.
+GONE_MS = 86_400_000
 
 # How errors begin that say so (redis-py leaves "ERR" out).
 _GONE = ("NOGROUP", "no such key", "The XGROUP subcommand requires the key to exist")
@@ -167,6 +169,32 @@ class Streams:
                 for tag in self._joined
             ]
         ):
+            if not is_gone(reply):
+                sound(reply)
+
+    async def tidy(self) -> None:
+        """
+        Remove the names of consumers that are long gone.
+
+        One that is killed leaves its name in every group. (One that lives after all,
+        with nothing to read for a day, is a consumer again when it reads next.)
+        """
+        asks = [
+            ("XINFO", "CONSUMERS", keys.records(tag), self._group)
+            for tag in self._joined
+        ]
+        told = zip(self._joined, await self._call(asks), strict=True)
+        gone = [
+            (tag, str(each["name"]))
+            for tag, reply in told
+            if not is_gone(reply)
+            for each in map(as_texts, sound(reply))
+            if not each["pending"] and each["idle"] >= GONE_MS
+        ]
+        removals = [
+            (*self._on_group("DELCONSUMER", tag), consumer) for tag, consumer in gone
+        ]
+        for reply in await self._call(removals):
             if not is_gone(reply):
                 sound(reply)
 
