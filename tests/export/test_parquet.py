@@ -44,6 +44,7 @@ def test_types(sink: ParquetSink, tmp_path: Path) -> None:
     sink.write([row()], [])
     (path,) = tmp_path.glob("*.parquet")
     schema = pq.read_schema(path)
+    assert path.stat().st_mode & 0o007 == 0
 
     assert schema.equals(SCHEMA)
     assert schema.field("cost_nanousd").type == pa.int64()

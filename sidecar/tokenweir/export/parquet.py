@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from tokenweir.export.folder_lock import FolderLock
 from tokenweir.export.jsonl import DEAD_LETTERS, PREFIX
-from tokenweir.export.lines_file import append_lines, sync_folder
+from tokenweir.export.lines_file import MODE, append_lines, sync_folder
 from tokenweir.export.record import COLUMNS, OPTIONAL_NUMBERS, BadEntry, Row, is_number
 from tokenweir.export.sink import SinkUnavailableError, UnreadableExportError
 
@@ -109,6 +109,7 @@ class ParquetSink:
         unfinished = path.with_suffix(UNFINISHED)
         table = pa.Table.from_pylist([_columns(row) for row in rows], schema=SCHEMA)
         try:
+            unfinished.touch(mode=MODE)
             with unfinished.open("wb") as file:
                 pq.write_table(table, file, compression="zstd")
                 file.flush()
