@@ -1,6 +1,6 @@
 import pytest
 
-from tokenweir.cli.table import Amount, shown, table
+from tokenweir.cli.table import Amount, Cell, shown, table
 
 
 def test_table() -> None:
@@ -51,7 +51,7 @@ def test_shown(cell: str | int, text: str) -> None:
 
 def test_wide_names() -> None:
     """Columns stay in line under names of wide characters and of combining marks."""
-    rows = [["株式会社", 1], ["Mu\u0308ller", 22]]
+    rows: list[list[Cell]] = [["株式会社", 1], ["Mu\u0308ller", 22]]
     text = table(["tenant", "total"], rows, bold=False)
 
     assert text == ("tenant    total\n株式会社      1\nMu\u0308ller       22")
