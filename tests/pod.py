@@ -312,7 +312,9 @@ async def _processors(
 def _processor(folder: Path, number: int, serve: Sequence[str]) -> Processor:
     socket = folder / f"{number}.sock"
     command = [sys.executable, "-m", *serve, "--admin", "127.0.0.1:0"]
-    command += ["--policy", str(folder / "policy.yaml"), "--socket", str(socket)]
+    command += ["--socket", str(socket)]
+    if "--policy" not in serve:
+        command += ["--policy", str(folder / "policy.yaml")]
     return Processor(socket, command, folder / f"{number}.log", _environment())
 
 
