@@ -1,0 +1,308 @@
+"""`tokenweir ledger`: whether budgets' counters are right, and how to put them right."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import pathlib
+import secrets
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tokenweir.cli import EXIT_FINE, EXIT_PROBLEMS, EXIT_USAGE, Subparsers
+from tokenweir.cli.found_ledger import HELP as LEDGER_HELP
+from tokenweir.cli.found_ledger import found_ledger_url, no_answer
+from tokenweir.cli.ledger_option import LedgerOptionError
+from tokenweir.cli.numbers import number
+from tokenweir.cli.problems import tell
+from tokenweir.core.errors import LedgerUnavailableError, PolicyError, TokenweirError
+
+if TYPE_CHECKING:  # slow
+    from tokenweir.core.policy import Policy
+    from tokenweir.ledger.audit import Audit
+    from tokenweir.ledger.inspector import Inspector
+
+DAY_MS = 86_400_000
+# Counters are kept for forty days after their window.
+MAX_DAYS = 40
+
+_HELP = "prove that budgets' counters are right, and repair them"
+_VERIFY = """\
+Compare the counter of each budget, in the window that is open now, with what records and
+hourly sums in the ledger say that was spent, and with exported records if they are given:
+those win where they know more. What is reserved is compared with what holds have taken.
+
+The policy says which budgets there are, so it has to be the one that is in force; keys
+that were issued through the ledger are found there. Nothing is changed.
+
+What is not proven to agree is told: too low, too high, or "can't tell" and why. The exit
+code is 0 if every counter agrees, else 1.
+"""
+_REBUILD = """\
+Do as `verify` does, and put right what is wrong: what is missing is added to the
+counter, whatever is settled meanwhile, and what is reserved is set to what holds have
+taken. Thresholds that are passed so count as told. One such command runs at a time.
+
+Counters only go up unless --allow-decrease is given: an older snapshot makes them too
+low. Without --apply it is only told what would be done.
+
+The exit code is 0 if nothing is (or is left) to do, else 1.
+"""
+_EPILOG = """\
+examples:
+  tokenweir ledger verify --policy policy.yaml
+  tokenweir ledger verify --policy policy.yaml --records /var/lib/usage --days 7
+  tokenweir ledger rebuild --policy policy.yaml --records /var/lib/usage --apply
+
+docs/ledger.md tells what to do after Redis has lost data.
+"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the subcommands."""
+    parser = subparsers.add_parser("ledger", help=_HELP, description=f"{_HELP}.")
+    verbs = parser.add_subparsers(
+        title="commands", metavar="COMMAND", dest="verb", required=True
+    )
+    verify = _add(verbs, "verify", "compare counters with the evidence", _VERIFY)
+    verify.add_argument(
+        "--all", action="store_true", help="tell of counters that agree, too"
+    )
+    verify.set_defaults(run=run_verify)
+    repair = _add(verbs, "rebuild", "put counters right", _REBUILD)
+    repair.add_argument("--apply", action="store_true", help="do it")
+    repair.add_argument(
+        "--allow-decrease",
+        action="store_true",
+        help="lower counters that are too high, as when they count what was never used",
+    )
+    repair.set_defaults(run=run_rebuild)
+
+
+def _add(verbs: Any, name: str, help_: str, text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        name,
+        help=help_,
+        description=text,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--policy",
+        type=pathlib.Path,
+        metavar="FILE",
+        required=True,
+        help="the policy in force: it says which budgets there are",
+    )
+    parser.add_argument("--ledger", metavar="URL", help=LEDGER_HELP)
+    parser.add_argument(
+        "--records",
+        action="append",
+        default=[],
+        metavar="WHERE",
+        help="exported records: a file or folder of JSON lines, a postgresql:// URL, or "
+        "env:NAME of a variable with one; can be given several times",
+    )
+    parser.add_argument(
+        "--table",
+        metavar="NAME",
+        help="of the PostgreSQL that records are in (default: tokenweir_usage)",
+    )
+    parser.add_argument(
+        "--days",
+        type=number(1, MAX_DAYS),
+        metavar="N",
+        help="also windows that ended within the last N days (default: open ones only)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, everything")
+    return parser
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is looked into, and by which evidence."""
+
+    url: str
+    policy: Policy
+    sources: Sequence[str]
+    table: str | None
+    days: int | None
+
+
+def run_verify(arguments: argparse.Namespace) -> int:
+    """Compare, and tell."""
+
+    async def verify(task: _Task) -> int:
+        from tokenweir.cli.ledger_text import (  # noqa: PLC0415 -- slow
+            verify_document,
+            verify_text,
+        )
+
+        async with _auditing(task) as (_, audit):
+            found = await audit()
+        if arguments.json:
+            print(json.dumps(verify_document(found), indent=2))
+        else:
+            print(verify_text(found, everything=arguments.all, bold=_is_terminal()))
+        return EXIT_FINE if found.agrees else EXIT_PROBLEMS
+
+    return _run(arguments, verify)
+
+
+def run_rebuild(arguments: argparse.Namespace) -> int:
+    """Put right, and tell."""
+
+    async def repair(task: _Task) -> int:
+        from tokenweir.cli.ledger_text import (  # noqa: PLC0415 -- slow
+            rebuild_document,
+            rebuild_text,
+            verify_text,
+        )
+        from tokenweir.ledger.rebuild import plan, rebuild  # noqa: PLC0415 -- slow
+
+        decrease = arguments.allow_decrease
+        async with _auditing(task) as (inspector, audit):
+            if arguments.apply:
+                owner = secrets.token_hex(8)
+                found, steps = await rebuild(
+                    inspector, audit, owner, allow_decrease=decrease
+                )
+            else:
+                found = await audit()
+                steps = plan(found.findings, allow_decrease=decrease)
+        if arguments.json:
+            document = rebuild_document(found, steps, applied=arguments.apply)
+            print(json.dumps(document, indent=2))
+        else:
+            print(verify_text(found, everything=False, bold=_is_terminal()))
+            if steps:
+                print(f"\n{rebuild_text(steps, bold=_is_terminal())}")
+            print(f"\n{_outcome(len(steps), arguments)}")
+        is_done = all(step.done for step in steps)
+        return EXIT_FINE if is_done else EXIT_PROBLEMS
+
+    return _run(arguments, repair)
+
+
+def _outcome(steps: int, arguments: argparse.Namespace) -> str:
+    if not steps:
+        return "Nothing to put right, as far as can be told."
+    if arguments.apply:
+        return "Done where it says so. `tokenweir ledger verify` looks again."
+    return "Nothing was changed: --apply does it."
+
+
+def _run(arguments: argparse.Namespace, what: Callable[[_Task], Awaitable[int]]) -> int:
+    from tokenweir.config.load import load_policy  # noqa: PLC0415 -- slow
+
+    try:
+        url = found_ledger_url(arguments.ledger)
+        sources = [_source(given) for given in arguments.records]
+    except LedgerOptionError as error:
+        print(error, file=sys.stderr)
+        return EXIT_USAGE
+    try:
+        policy = load_policy(arguments.policy, os.environ, credentials=False)
+    except PolicyError as error:
+        tell(arguments.policy, error, sys.stdout, sys.stderr)
+        return EXIT_PROBLEMS
+    task = _Task(url, policy, sources, arguments.table, arguments.days)
+    return _told(url, lambda: asyncio.run(_awaited(what(task))))
+
+
+def _told(url: str, action: Callable[[], int]) -> int:
+    """Do *action*; say what to do about its errors."""
+    from tokenweir.core.errors import LedgerRefusedError  # noqa: PLC0415 -- slow
+
+    try:
+        return action()
+    except LedgerRefusedError as error:
+        print(f"--ledger: {error}. {_RIGHTS}", file=sys.stderr)
+    except LedgerUnavailableError:
+        print(f"{no_answer(url)} {_RIGHTS}", file=sys.stderr)
+    except PolicyError as error:
+        print("keys that were issued: " + "; ".join(error.problems), file=sys.stderr)
+    except TokenweirError as error:
+        print(f"{error}.".replace("..", "."), file=sys.stderr)
+    return EXIT_PROBLEMS
+
+
+_RIGHTS = (
+    "The user needs the rights of tokenweir-auditor (verify) or tokenweir-rebuilder."
+)
+
+
+async def _awaited(what: Awaitable[int]) -> int:
+    return await what
+
+
+@asynccontextmanager
+async def _auditing(
+    task: _Task,
+) -> AsyncIterator[tuple[Inspector, Callable[[], Awaitable[Audit]]]]:
+    """Give what looks into the ledger."""
+    from tokenweir.ledger.audit import Auditor  # noqa: PLC0415 -- slow
+    from tokenweir.ledger.inspector import Inspector  # noqa: PLC0415 -- slow
+    from tokenweir.ledger.redis import RedisStore  # noqa: PLC0415 -- slow
+    from tokenweir.telemetry.fanout import Fanout  # noqa: PLC0415 -- slow
+
+    events = Fanout(())
+    store, inspector = RedisStore(task.url, events), Inspector(task.url, events)
+
+    async def audit() -> Audit:
+        since_ms = None
+        if task.days is not None:
+            since_ms = await inspector.now_ms() - task.days * DAY_MS
+        policy = await _with_issued_keys(task)
+        auditor = Auditor(inspector, store, policy, _exported(task), since_ms)
+        return await auditor.audit()
+
+    try:
+        yield inspector, audit
+    finally:
+        await inspector.close()
+        await store.close()
+
+
+async def _with_issued_keys(task: _Task) -> Policy:
+    """
+    Return the policy with the keys that were issued through the ledger.
+
+    Their signature is not checked: here they only say which budgets there are.
+    """
+    from tokenweir.config.issued_keys import with_issued_keys  # noqa: PLC0415 -- slow
+    from tokenweir.governance.key_desk import newest_at  # noqa: PLC0415 -- slow
+
+    envelope = await newest_at(task.url, ())
+    if envelope is None:
+        return task.policy
+    return with_issued_keys(task.policy, envelope.content)
+
+
+def _exported(task: _Task) -> Iterator[Any]:
+    from tokenweir.export.evidence import exported  # noqa: PLC0415 -- slow
+    from tokenweir.export.open_sink import DEFAULT_TABLE  # noqa: PLC0415 -- slow
+
+    for source in task.sources:
+        yield from exported(source, task.table or DEFAULT_TABLE)
+
+
+def _source(given: str) -> str:
+    variable = given.removeprefix("env:")
+    if variable == given:
+        return given
+    value = os.environ.get(variable, "")
+    if not value:
+        raise LedgerOptionError(
+            f"--records: the variable {variable} is empty or not set: put a URL into it"
+        )
+    return value
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ

@@ -1,0 +1,410 @@
+"""`tokenweir ledger verify` and `rebuild`, on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+import yaml
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from tests.pod import policy as content
+from tests.pod import sha256
+from tests.servers import Server, start_valkey
+from tokenweir.cli.main import main
+from tokenweir.config.issued_keys import with_issued_keys
+from tokenweir.config.load import load_policy
+from tokenweir.core.budget import NANOUSD_PER_USD
+from tokenweir.core.hold import Amounts, Hold, Outcome, Settlement, Subject
+from tokenweir.core.limits import parts_of
+from tokenweir.core.policy import Quota
+from tokenweir.core.usage import Source, TokenUsage
+from tokenweir.governance.channel import Channel
+from tokenweir.governance.envelope import Envelope, sign
+from tokenweir.ledger import keys
+from tokenweir.ledger.inspector import Inspector
+from tokenweir.ledger.redis import RedisStore
+from tokenweir.ledger.tagged import TaggedLedger
+from tokenweir.telemetry.fanout import Fanout
+
+COST_NANOUSD = NANOUSD_PER_USD // 100
+TOKENS = 150
+# So that no window ends while a test runs.
+QUOTAS = [
+    {"budget_usd": 1, "per": "month"},
+    {"budget_tokens": 1_000, "per": "month", "partition": ["model"]},
+]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server for the module."""
+    server = start_valkey(tmp_path_factory.mktemp("valkey"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def client(running: Server) -> Iterator[redis.Redis]:
+    """A stranger, and an empty server."""
+    with redis.Redis.from_url(running.url, decode_responses=True) as found:
+        found.flushall()
+        yield found
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    """A policy with two budgets of acme's."""
+    path = tmp_path / "policy.yaml"
+    path.write_text(yaml.safe_dump(content(9, quotas=QUOTAS)))
+    return path
+
+
+def spend(
+    url: str,
+    policy: Path,
+    count: int,
+    *,
+    first: int = 0,
+    more: tuple[Quota, ...] = (),
+) -> None:
+    """Have *count* exchanges of acme's end."""
+    quotas = load_policy(policy, {}, credentials=False).tenants["acme"].quotas
+    asyncio.run(_spend(url, (*quotas, *more), range(first, first + count)))
+
+
+async def _spend(url: str, quotas: tuple[Quota, ...], numbers: range) -> None:
+    store = RedisStore(url, Fanout(()), deadline_seconds=30)
+    ledger = TaggedLedger(store)
+    now_ms = int(time.time() * 1_000)
+    subject = Subject("acme", "ci", "", "chat_completions", "gpt-4o", "openai")
+    values = {"tenant": "acme", "key": "ci", "model": "gpt-4o"}
+    for number in numbers:
+        hold = Hold(
+            f"{await ledger.epoch()}-{now_ms:x}-{number}",
+            parts_of(quotas, values, now_ms),
+            Amounts(1, 100, 100, COST_NANOUSD),
+            subject,
+        )
+        await ledger.reserve(hold)
+        usage = TokenUsage(input_tokens=100, output_tokens=TOKENS - 100)
+        settlement = Settlement(
+            usage, Source.REPORTED, Outcome.COMPLETED, cost_nanousd=COST_NANOUSD
+        )
+        await ledger.settle(hold, settlement)
+    await store.close()
+
+
+def export(url: str, folder: Path) -> None:
+    """Write down the records of acme's, as an exporter does."""
+    asyncio.run(_export(url, folder))
+
+
+async def _export(url: str, folder: Path) -> None:
+    from tokenweir.core.partition import tag_of  # noqa: PLC0415
+
+    inspector = Inspector(url, Fanout(()))
+    lines = []
+    async for entry, record in inspector.records(tag_of("acme"), 0, "+"):
+        lines.append(json.dumps({**record, "tag": tag_of("acme"), "entry": entry}))
+    (folder / "usage-2026-01-01.jsonl").write_text("\n".join(lines) + "\n")
+    await inspector.close()
+
+
+def counters(client: redis.Redis) -> dict[str, int]:
+    """What each budget has spent."""
+    found = {}
+    for key in client.scan_iter(keys.COUNTERS):
+        name = key.partition(":w:")[2].partition(":")[2].partition("|")[0]
+        found[name] = int(str(client.get(key)).split(" ")[0])
+    return found
+
+
+def set_back(client: redis.Redis, spent: int) -> None:
+    """Let all counters say so much."""
+    for key in client.scan_iter(keys.COUNTERS):
+        _, *rest = str(client.get(key)).split(" ")
+        client.set(key, " ".join([str(spent), *rest]), keepttl=True)
+
+
+def run(verb: str, server: Server, policy: Path, *more: str) -> int:
+    """Run one of the commands."""
+    return main(
+        ["ledger", verb, "--policy", str(policy), "--ledger", server.url, *more]
+    )
+
+
+def test_all_is_well(
+    running: Server,
+    client: redis.Redis,
+    policy: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is said of how many counters, and by what evidence; --all tells each."""
+    spend(running.url, policy, 3)
+    client.config_resetstat()
+
+    assert run("verify", running, policy) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("2 counters at ")
+    assert ": 2 agree\nevidence: 3 records in the ledger, 0 exported ones" in out
+    assert run("verify", running, policy, "--all", "--days", "40") == 0
+    out = capsys.readouterr().out
+    assert "acme.budget_usd_per_month" in out
+    assert "$0.03" in out
+    assert "450" in out
+    calls = client.info("commandstats")
+    assert not {"cmdstat_set", "cmdstat_del", "cmdstat_hincrby"} & set(calls)
+
+
+def test_what_is_wrong_is_told_and_mended(
+    running: Server,
+    client: redis.Redis,
+    policy: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """By how much, what would be done, what was done; then all is well."""
+    spend(running.url, policy, 3)
+    set_back(client, 10)
+
+    assert run("verify", running, policy) == 1
+    out = capsys.readouterr().out
+    assert "too low by $0.02999999" in out
+    assert "too low by 440" in out
+    assert "2 too low" in out
+
+    assert run("rebuild", running, policy) == 1
+    assert "Nothing was changed: --apply does it." in capsys.readouterr().out
+    assert set(counters(client).values()) == {10}
+
+    assert run("rebuild", running, policy, "--apply") == 0
+    assert "Done where it says so." in capsys.readouterr().out
+    assert counters(client) == {
+        "acme.budget_usd_per_month": 3 * COST_NANOUSD,
+        "acme.budget_tokens_per_month_by_model": 3 * TOKENS,
+    }
+    assert run("verify", running, policy) == 0
+    assert run("rebuild", running, policy, "--apply") == 0
+    assert "Nothing to put right" in capsys.readouterr().out
+
+
+def test_what_is_too_high_stays_unless_it_may_be_lowered(
+    running: Server,
+    client: redis.Redis,
+    policy: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is told; who knows better says so."""
+    spend(running.url, policy, 1)
+    set_back(client, 500)
+
+    assert run("rebuild", running, policy, "--apply") == 0
+    assert "too high by 350" in capsys.readouterr().out
+    assert counters(client)["acme.budget_tokens_per_month_by_model"] == 500
+    assert run("rebuild", running, policy, "--apply", "--allow-decrease") == 0
+    assert counters(client)["acme.budget_tokens_per_month_by_model"] == TOKENS
+
+
+def test_exported_records_know_what_was_lost(
+    running: Server,
+    client: redis.Redis,
+    policy: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """An empty ledger gets its counters back, and what came after stays."""
+    spend(running.url, policy, 3)
+    export(running.url, tmp_path)
+    client.flushall()
+    spend(running.url, policy, 1, first=7)
+    given = ("--records", str(tmp_path))
+
+    assert run("verify", running, policy) == 0
+    assert run("verify", running, policy, *given) == 1
+    assert "3 exported ones" in capsys.readouterr().out
+    assert run("rebuild", running, policy, "--apply", *given) == 0
+    assert run("verify", running, policy, *given) == 0
+    assert counters(client)["acme.budget_usd_per_month"] == 4 * COST_NANOUSD
+
+
+def test_json(
+    running: Server,
+    client: redis.Redis,
+    policy: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whole numbers, every counter, and what was done."""
+    spend(running.url, policy, 2)
+    set_back(client, 10)
+    assert run("rebuild", running, policy, "--json") == 1
+    would: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert run("rebuild", running, policy, "--apply", "--json") == 0
+    did = json.loads(capsys.readouterr().out)
+    assert run("verify", running, policy, "--json") == 0
+    after = json.loads(capsys.readouterr().out)
+
+    assert (would["applied"], would["agrees"], would["verdicts"]) == (
+        False,
+        False,
+        {"too low": 2},
+    )
+    step = did["steps"][1]
+    assert step["limit"] == "acme.budget_usd_per_month|budget_usd|tenant=acme"
+    assert (step["unit"], step["add"]) == ("nanousd", 2 * COST_NANOUSD - 10)
+    assert (step["becomes"], step["done"]) == (2 * COST_NANOUSD, True)
+    assert [each["done"] for each in would["steps"]] == [None, None]
+    assert after["agrees"] is True
+    assert after["evidence"] == {"records": 2, "exported": 0, "sums": 1}
+    [finding] = [each for each in after["findings"] if each["unit"] == "tokens"]
+    assert finding["counter"] == {
+        "spent": {"least": 300, "most": 300},
+        "reserved": 0,
+        "held": 0,
+    }
+
+
+def test_budgets_of_issued_keys(
+    running: Server,
+    client: redis.Redis,
+    policy: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Keys that were issued through the ledger have theirs, and are found there."""
+    entry: dict[str, Any] = {
+        "id": "issued",
+        "tenant": "acme",
+        "sha256": sha256("sk-issued"),
+        "created_at": "2026-01-01T00:00:00Z",
+        "quotas": [{"budget_usd": 5, "per": "month"}],
+    }
+    document = json.dumps({"version": 1, "keys": [entry]})
+    private_key = Ed25519PrivateKey.generate()
+    asyncio.run(_publish(running.url, document, private_key))
+    issued = with_issued_keys(load_policy(policy, {}, credentials=False), document)
+    spend(running.url, policy, 1, more=issued.keys[entry["sha256"]].quotas)
+
+    assert run("verify", running, policy, "--all") == 1
+    out = capsys.readouterr().out
+    assert out.count("budget_usd_per_month") == 2
+    assert "too high by $0.01" in out  # for another key's it was put down
+    assert "no such budget" not in out
+
+
+async def _publish(url: str, document: str, key: Ed25519PrivateKey) -> None:
+    envelope = Envelope("keys", 1, document, 1, "me", "")
+    async with Channel.open(url) as channel:
+        await channel.publish(sign(envelope, key), after=0)
+
+
+def test_a_budget_that_is_gone(
+    running: Server,
+    client: redis.Redis,
+    policy: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Its counter can't be judged: that is said, and is no agreement."""
+    spend(running.url, policy, 1)
+    policy.write_text(yaml.safe_dump(content(9, quotas=QUOTAS[:1])))
+
+    assert run("verify", running, policy) == 1
+    out = capsys.readouterr().out
+    assert "1 agree, 1 no such budget" in out
+    assert "left alone" in out
+
+
+def test_what_was_spent_under_other_policies(
+    running: Server,
+    client: redis.Redis,
+    policy: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A budget may be new; whoever knows is told so."""
+    spend(running.url, policy, 1)
+    client.delete(*client.scan_iter(keys.COUNTERS))
+
+    assert run("verify", running, policy) == 1
+    assert "was spent under other policies" in capsys.readouterr().out
+
+
+def test_no_ledger_there(
+    tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is said where none answers, without the password."""
+    url = f"unix://user:CANARY@{tmp_path}/none.sock"
+    code = main(["ledger", "verify", "--policy", str(policy), "--ledger", url])
+
+    assert code == 1
+    err = capsys.readouterr().err
+    assert "no answer from unix://" in err
+    assert "CANARY" not in err
+
+
+@pytest.mark.parametrize(
+    ("records", "code", "says"),
+    [("nowhere", 1, "nowhere"), ("env:TW_NOT_SET", 2, "TW_NOT_SET is empty")],
+)
+def test_no_such_records(
+    running: Server,
+    policy: Path,
+    capsys: pytest.CaptureFixture[str],
+    records: str,
+    code: int,
+    says: str,
+) -> None:
+    """Nothing is compared, as if there were none."""
+    assert run("verify", running, policy, "--records", records) == code
+    assert says in capsys.readouterr().err
+
+
+def test_records_of_a_variable(
+    running: Server,
+    client: redis.Redis,
+    policy: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A URL with a password is not on a command line."""
+    spend(running.url, policy, 1)
+    export(running.url, tmp_path)
+    monkeypatch.setenv("TW_RECORDS", str(tmp_path))
+
+    assert run("verify", running, policy, "--records", "env:TW_RECORDS") == 0
+
+
+def test_a_broken_policy(
+    running: Server, policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its problems are told as `check` tells them."""
+    policy.write_text("version: 1\ntenants: []\n")
+
+    assert run("verify", running, policy) == 1
+    assert "tenants" in capsys.readouterr().out
+
+
+def test_somebody_else_rebuilds(
+    running: Server,
+    client: redis.Redis,
+    policy: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Then nothing is done."""
+    client.set(keys.REBUILD_LEASE, "other")
+
+    assert run("rebuild", running, policy, "--apply") == 1
+    assert "somebody else rebuilds" in capsys.readouterr().err
+    client.delete(keys.REBUILD_LEASE)
+
+
+@pytest.mark.parametrize("arguments", [[], ["verify"], ["verify", "--days", "99"]])
+def test_wrong_usage(arguments: list[str]) -> None:
+    """A verb and a policy are needed."""
+    with pytest.raises(SystemExit) as left:
+        main(["ledger", *arguments])
+
+    assert left.value.code == 2
