@@ -219,6 +219,7 @@ async def _race(url: str, number: int, start_at: float) -> int:
 async def test_many_processes_never_pass_a_budget(valkey: Server) -> None:
     """
     20 processes with 50 parallel calls each: as many pass as there are worst cases (B12).
+    Nothing stays reserved; and once the window has turned calls pass again.
     """
     start_at = time.time() + 5
     spawn = multiprocessing.get_context("spawn")
@@ -232,3 +233,10 @@ async def test_many_processes_never_pass_a_budget(valkey: Server) -> None:
     assert sum(granted) == 37 * len(found)
     assert {(each.spent, each.reserved) for each in found} == {(37 * WORST_NANOUSD, 0)}
     await store.close()
+
+    turns_ms = max(each.end_ms for each in found)
+    later = RedisStore(valkey.url, Recorder(), now_ms=lambda: turns_ms)
+    limit = budget(TIGHT_NANOUSD, now_ms=turns_ms - 1)
+    one = costly(999_999, limit, nanousd=WORST_NANOUSD)
+    assert isinstance(await TaggedLedger(later).reserve(one), Granted)
+    await later.close()
