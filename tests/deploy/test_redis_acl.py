@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import redis
 from redis.exceptions import NoPermissionError
 
+from tests.core.spenders import DAY, policy
 from tests.governance.documents import signed
 from tests.ledger_view import LedgerView, Silent
 from tests.servers import REDIS_SERVER, Server, start_redis, start_valkey
+from tokenweir.core.amendment import Amendment
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import (
     Amounts,
@@ -23,11 +27,17 @@ from tokenweir.core.hold import (
     Settlement,
     Subject,
 )
+from tokenweir.core.holding import share_of
+from tokenweir.core.limits import parts_of
 from tokenweir.core.partition import tag_of
 from tokenweir.core.policy import Axis
 from tokenweir.core.usage import Source, TokenUsage
+from tokenweir.core.window import Window
 from tokenweir.governance.channel import Channel
 from tokenweir.governance.envelope import POLICY
+from tokenweir.governance.key_desk import newest_at
+from tokenweir.ledger.audit import Auditor
+from tokenweir.ledger.inspector import Inspector
 from tokenweir.ledger.live import LiveReader
 from tokenweir.ledger.picture import Painter
 from tokenweir.ledger.redis import RedisStore
@@ -169,7 +179,37 @@ async def test_reader_sees_what_sidecars_wrote(
 
 
 @pytest.mark.usefixtures("admin")
-@pytest.mark.parametrize("user", ["sidecar", "reader", "admin"])
+async def test_auditor_and_rebuilder_can_do_their_work(server: Server) -> None:
+    """The one sees counters, holds, records and sums; the other can write counters."""
+    store = RedisStore(url_of(server, "sidecar"), Silent())
+    limits = parts_of((DAY,), {"tenant": "acme"}, time.time_ns() // 1_000_000)
+    amounts = Amounts(1, 40, 60, 700)
+    spent = replace(hold("spent"), parts=limits, amounts=amounts)
+    await store.reserve(limits[0].tag, share_of(spent, limits[0], keeps_record=True))
+    await store.close()
+
+    url = url_of(server, "auditor")
+    reader, inspector = RedisStore(url, Silent()), Inspector(url, Silent())
+    await Auditor(inspector, reader, policy(DAY)).audit()
+    assert await newest_at(url, ()) is None
+    ((tag, (name,)),) = (await inspector.counters()).items()
+    before = (await inspector.look(tag, [name])).spendings[name]
+    amendment = Amendment(name[0], Window(name[1], before.end_ms), 0, 5, 1_000)
+    with pytest.raises(LedgerUnavailableError):
+        await inspector.amend(tag, [amendment])
+    await reader.close()
+    await inspector.close()
+
+    inspector = Inspector(url_of(server, "rebuilder"), Silent())
+    assert await inspector.lead("me", 1_000)
+    assert await inspector.amend(tag, [amendment]) == [True]
+    after = (await inspector.look(tag, [name])).spendings[name]
+    assert after == replace(before, spent=5)
+    await inspector.close()
+
+
+@pytest.mark.usefixtures("admin")
+@pytest.mark.parametrize("user", ["sidecar", "reader", "admin", "auditor", "rebuilder"])
 @pytest.mark.parametrize(
     "command",
     [
