@@ -169,4 +169,7 @@ def test_no_keys(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> 
     assert main(["check", str(write(tmp_path, edited(keys, "")))]) == 0
     out = capsys.readouterr().out
     assert "  acme: 0 keys, all models\n" in out
-    assert "  tenants.acme: has no keys, so nobody can call as it\n" in out
+    assert (
+        "  tenants.acme: has no keys here: only one that is issued can call as it\n"
+        in out
+    )

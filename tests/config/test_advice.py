@@ -66,7 +66,7 @@ def test_tenants() -> None:
 
     assert advise(policy(tenants=tenants)) == (
         "tenants.a: has no quota, so nothing limits it",
-        "tenants.b: has no keys, so nobody can call as it",
+        "tenants.b: has no keys here: only one that is issued can call as it",
     )
     assert advise(policy(tenants=tenants, single_tenant="b")) == (
         "tenants.a: has no quota, so nothing limits it",

@@ -32,6 +32,7 @@ DAY_MS = 86_400_000
 MAX_DAYS = 40
 
 _HELP = "prove that budgets' counters are right, and repair them"
+_DESCRIPTION = "Prove that budgets' counters are right, and repair them."
 _VERIFY = """\
 Compare the counter of each budget, in the window that is open now, with what records and
 hourly sums in the ledger say that was spent, and with exported records if they are given:
@@ -65,7 +66,7 @@ docs/ledger.md tells what to do after Redis has lost data.
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommands."""
-    parser = subparsers.add_parser("ledger", help=_HELP, description=f"{_HELP}.")
+    parser = subparsers.add_parser("ledger", help=_HELP, description=_DESCRIPTION)
     verbs = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="verb", required=True
     )

@@ -34,7 +34,8 @@ _EXIT_INTERRUPTED = 130
 _DESCRIPTION = """\
 Limits, counts and honestly refuses LLM traffic, by tokens, from beside Envoy.
 
-Limits and API keys are in one YAML file, the policy.
+Limits and API keys are in one YAML file, the policy. It can be published to a fleet
+through the ledger, and so can keys.
 """
 
 _EPILOG = """\

@@ -74,7 +74,7 @@ def _tenant_advice(policy: Policy) -> Iterator[str]:
     having_keys = {key.tenant for key in policy.keys.values()}
     for tenant in policy.tenants.values():
         if policy.single_tenant is None and tenant.name not in having_keys:
-            yield f"tenants.{tenant.name}: has no keys, so nobody can call as it"
+            yield f"tenants.{tenant.name}: has no keys here: only one that is issued can call as it"
         if not tenant.quotas:
             yield f"tenants.{tenant.name}: has no quota, so nothing limits it"
     if policy.single_tenant is not None and len(policy.tenants) > 1:
