@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,14 @@ async def test_dead_workers_are_passed_over(dead_workers: int) -> None:
         statuses = [(await gate.ask(POST)).status for _ in range(20)]
 
         assert statuses == [200] * 20
+
+
+def test_health_is_known_at_once() -> None:
+    """Envoy's workers hear of a worker's return now, not at the end of some second."""
+    *_, processor = clusters(policy_of(provider("a", 1)), EnvoySettings())
+
+    assert processor.common_lb_config is not None
+    assert processor.common_lb_config.update_merge_window == timedelta()
 
 
 async def test_all_workers_dead() -> None:

@@ -9,6 +9,7 @@ from envoy_data_plane.envoy.config.cluster.v3 import (
     CircuitBreakers,
     CircuitBreakersThresholds,
     Cluster,
+    ClusterCommonLbConfig,
     ClusterCustomClusterType,
     ClusterDiscoveryType,
     ClusterLbPolicy,
@@ -172,6 +173,9 @@ def _processor(settings: EnvoySettings) -> Cluster:
         # No outlier detection: it would eject the only worker, or the last one. And a
         # lone worker needs no health check: it would only delay its return.
         health_checks=[_health_check()] if len(sockets) > 1 else [],
+        # Envoy would let up to a second's changes of health gather before its workers
+        # hear of them: too late, if one of ours has come back and the other has died.
+        common_lb_config=ClusterCommonLbConfig(update_merge_window=timedelta()),
         typed_extension_protocol_options={PROTOCOL_OPTIONS: Any.pack(http2)},
     )
 
