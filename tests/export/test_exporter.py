@@ -290,6 +290,23 @@ async def test_stopped_while_it_recovers(valkey: Server) -> None:
     assert pending(valkey.url) == 500 - len(sink.rows)
 
 
+async def test_stopped_when_it_has_recovered(valkey: Server) -> None:
+    """Who is stopped after the last of the old has nothing left in hand, and says so."""
+    put(valkey.url, HOLDS[:20])
+    dead = Streams(valkey.url, GROUP, "c")
+    await dead.join()
+    await dead.new(dead.joined, 20)
+    await dead.close()
+    sink = MemorySink()
+    made, streams = exporter(valkey.url, sink, Told(), ExportSettings())
+    sink.on_write = made.stop
+    assert await made.run()
+    await streams.close()
+
+    assert sorted(sink.holds) == HOLDS[:20]
+    assert pending(valkey.url) == 0
+
+
 async def test_two_exporters(valkey: Server) -> None:
     """Two of one group share the records: none is lost, and none is written twice."""
     put(valkey.url, HOLDS)

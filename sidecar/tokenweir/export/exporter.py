@@ -162,9 +162,9 @@ class Exporter:
         for tags in _chunks(self._streams.joined):
             left: Sequence[str] = tags
             while left:
-                if self._stopping.is_set():
-                    return False
                 found = await self._streams.mine(left, self._count(left))
+                if found and self._stopping.is_set():
+                    return False
                 await self._take(found)
                 await self._flush()
                 left = _tags_of(found)
