@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,6 +70,25 @@ def test_a_correction_is_right(sink: JsonlSink, tmp_path: Path) -> None:
     assert found["a"]["input_tokens"] == 2
     assert found["a"]["correction"] == "1"
     assert set(found) == {"a", "b"}
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_what_was_settled_stays(
+    sink: JsonlSink, tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    """
+    A hold that an older snapshot has brought back is lost once more, and an estimate that
+    was given back corrects that: neither is right before what was settled.
+    """
+    rows = [
+        row("a", f"{MIDNIGHT_MS}-1", outcome="lost"),
+        row("a", f"{MIDNIGHT_MS}-2", correction=True),
+        row("a", f"{MIDNIGHT_MS}-3", outcome="lost"),
+        row("a", f"{MIDNIGHT_MS}-4", outcome="lost", correction=True),
+    ]
+    sink.write([rows[number] for number in order], [])
+
+    assert current_records(tmp_path) == {"a": rows[1].as_dict()}
 
 
 def test_the_same_again(sink: JsonlSink, tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -90,6 +92,61 @@ def test_corrections_in_any_order(
 
     (found,) = read_records(postgres.url)
     assert found == rows[2].as_dict()
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_what_was_settled_stays(
+    sink: PostgresSink, postgres: PostgresServer, order: tuple[int, ...]
+) -> None:
+    """
+    A hold that an older snapshot has brought back is lost once more, and an estimate that
+    was given back corrects that: neither takes the place of what was settled.
+    """
+    rows = [
+        row("a", f"{MIDNIGHT_MS}-1", outcome="lost"),
+        row("a", f"{MIDNIGHT_MS}-2", correction=True),
+        row("a", f"{MIDNIGHT_MS}-3", outcome="lost"),
+        row("a", f"{MIDNIGHT_MS}-4", outcome="lost", correction=True),
+    ]
+    for number in order:
+        sink.write([rows[number]], [])
+    sink.write([rows[number] for number in order], [])
+
+    assert list(read_records(postgres.url)) == [rows[1].as_dict()]
+
+
+def test_an_estimate_is_corrected(sink: PostgresSink, postgres: PostgresServer) -> None:
+    """Of estimates the later one is right, and whatever is settled before all of them."""
+    rows = [
+        row("a", f"{MIDNIGHT_MS}-1", outcome="lost"),
+        row("a", f"{MIDNIGHT_MS}-2", outcome="lost", correction=True),
+        row("a", f"{MIDNIGHT_MS}-3", outcome="cut", correction=True),
+    ]
+    for each in rows:
+        sink.write([each], [])
+
+        assert list(read_records(postgres.url)) == [each.as_dict()]
+
+
+def test_what_the_manual_has_for_files(postgres: PostgresServer) -> None:
+    """Its view over files finds the record that is right for each hold."""
+    manual = Path("docs/export.md").read_text()
+    (view,) = re.findall(r"```sql\n(CREATE VIEW.*?)```", manual, re.DOTALL)
+    ask(
+        postgres,
+        "CREATE TABLE usage_files (hold text, outcome text, entry_ms int, entry_seq int)",
+    )
+    ask(
+        postgres,
+        "INSERT INTO usage_files VALUES ('a', 'completed', 5, 9), "
+        "('a', 'completed', 5, 10), ('a', 'lost', 6, 0), ('b', 'lost', 4, 0), "
+        "('b', 'lost', 5, 0), ('a', 'lost', 5, 8), ('a', 'completed', 5, 10)",
+    )
+    ask(postgres, view)
+
+    assert ask(
+        postgres, "SELECT hold, outcome, entry_ms, entry_seq FROM usage ORDER BY hold"
+    ) == [("a", "completed", 5, 10), ("b", "lost", 5, 0)]
 
 
 def test_dead_letters(sink: PostgresSink, postgres: PostgresServer) -> None:

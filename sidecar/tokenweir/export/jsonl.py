@@ -5,8 +5,8 @@ Files of JSON lines, one for each day: a sink, and how to read them back.
     <folder>/dead-letters.jsonl         entries that are no records, and why
 
 A line has the fields of a record, and `tag` and `entry`. A record may be there twice,
-and one that corrects another stands beside it: of the lines with one `hold` the one
-with the greatest `entry` is right, and `current_records` returns that.
+and one that corrects another stands beside it: which of the lines with one `hold` is
+right is told by `tokenweir.export.record.Rank`, and `current_records` returns that.
 
 What the same exporter writes again, since it was killed or cut off before it could say
 that it had, is left out as far as that is cheap to tell: by what is in the end of the
@@ -22,9 +22,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tokenweir.core.hold import Outcome
 from tokenweir.export.folder_lock import FolderLock
 from tokenweir.export.lines_file import append_lines, read_lines, read_tail
-from tokenweir.export.record import BadEntry, EntryId, Row
+from tokenweir.export.record import BadEntry, EntryId, Rank, Row
 from tokenweir.export.sink import SinkUnavailableError, UnreadableExportError
 
 PREFIX, SUFFIX = "usage-", ".jsonl"
@@ -137,13 +138,18 @@ def current_records(source: Path) -> dict[str, dict[str, Any]]:
 
 
 def newest(records: Iterator[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return those of *records* that no other corrects, by hold."""
+    """Return the one of *records* that is right for each hold, by hold."""
     found: dict[str, dict[str, Any]] = {}
     for record in records:
         other = found.get(record["hold"])
-        if other is None or entry_of(record) > entry_of(other):
+        if other is None or rank_of(record) > rank_of(other):
             found[record["hold"]] = record
     return found
+
+
+def rank_of(record: Mapping[str, Any]) -> Rank:
+    """Return how a record that was read back stands to others of its hold."""
+    return Rank(record.get("outcome") != Outcome.LOST, entry_of(record))
 
 
 def entry_of(record: Mapping[str, Any]) -> EntryId:

@@ -7,7 +7,7 @@ Parquet files: a sink for whatever reads columns.
 A batch is a file for each day in it; so batches should be large, and wait long. A file
 is there whole or not at all: it is written under another name, and renamed. As in the
 JSON lines a record may come twice, and of those with one `hold` the one with the
-greatest (`entry_ms`, `entry_seq`) is right.
+greatest (`outcome <> 'lost'`, `entry_ms`, `entry_seq`) is right.
 """
 
 from __future__ import annotations

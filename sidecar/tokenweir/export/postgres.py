@@ -1,8 +1,9 @@
 """
 PostgreSQL as a sink, and how to read it back: one row for each hold.
 
-An insert that meets a row of the same hold replaces it if it comes from a later entry,
-and else changes nothing. So records may come twice, and corrections in any order.
+An insert that meets a row of the same hold replaces it if it is more right (see
+`tokenweir.export.record.Rank`: settled before lost, later before earlier), and else
+changes nothing. So records may come twice, and corrections in any order.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.json import Jsonb
 
 from tokenweir.core.errors import TokenweirError
+from tokenweir.core.hold import Outcome
 from tokenweir.export.open_sink import DEFAULT_TABLE, postgres_place
 from tokenweir.export.postgres_table import (
     DEAD_LETTERS,
@@ -123,7 +125,7 @@ class PostgresSink:
         try:
             with connection.transaction():
                 # In one order, so that two exporters don't wait for each other.
-                ordered = sorted(rows, key=lambda row: (row.hold, row.entry))
+                ordered = sorted(rows, key=lambda row: (row.hold, row.rank))
                 _many(connection, upsert, [values_of(row) for row in ordered])
                 _many(connection, _keep_letter(self._table), letters)
         except _OF_A_ROW:
@@ -251,13 +253,14 @@ def _upsert(table: str) -> sql.Composed:
     changes = [sql.SQL("{} = excluded.{}").format(column, column) for column in columns]
     return sql.SQL(
         "INSERT INTO {} AS mine ({}) VALUES ({}) ON CONFLICT (hold) DO UPDATE SET {} "
-        "WHERE (mine.recorded_at, mine.entry_seq) "
-        "< (excluded.recorded_at, excluded.entry_seq)"
+        "WHERE (mine.outcome <> {lost}, mine.recorded_at, mine.entry_seq) "
+        "< (excluded.outcome <> {lost}, excluded.recorded_at, excluded.entry_seq)"
     ).format(
         qualified(table),
         sql.SQL(", ").join(columns),
         sql.SQL(", ").join(sql.Placeholder() * len(columns)),
         sql.SQL(", ").join(changes),
+        lost=sql.Literal(str(Outcome.LOST)),
     )
 
 

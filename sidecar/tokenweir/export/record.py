@@ -62,6 +62,20 @@ class EntryId(NamedTuple):
         return f"{self.ms}-{self.seq}"
 
 
+class Rank(NamedTuple):
+    """
+    Which of two records of one hold is right: the greater one.
+
+    What was settled is right before the reaper's estimate, whenever that was written: a
+    ledger that was restored from an older snapshot has forgotten the settlement, and
+    loses the hold once more. The ledger itself corrects estimates only, so whatever a
+    lost record corrects is lost too.
+    """
+
+    is_settled: bool
+    entry: EntryId
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """
@@ -69,7 +83,7 @@ class Row:
 
     Attributes:
         tag: Whose stream it was in.
-        entry: Where. Of two records of one hold the one with the greater is right.
+        entry: Where. Of two records of one hold see `Rank`.
         fields: The record, every field of `COLUMNS` and whatever else there was.
     """
 
@@ -81,6 +95,11 @@ class Row:
     def hold(self) -> str:
         """The id that records of one exchange share."""
         return str(self.fields["hold"])
+
+    @property
+    def rank(self) -> Rank:
+        """How it stands to other records of its hold."""
+        return Rank(self.fields["outcome"] != Outcome.LOST, self.entry)
 
     @property
     def extra(self) -> dict[str, Value]:

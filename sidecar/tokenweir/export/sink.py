@@ -30,7 +30,7 @@ class Sink(Protocol):
     Where records go. Its calls block, and come one at a time.
 
     Whatever is written twice must do no harm, and of two records of one hold the one
-    with the greater entry must win, in whatever order they come.
+    of the greater `tokenweir.export.record.Rank` must win, in whatever order they come.
     """
 
     @property
