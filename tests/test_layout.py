@@ -30,7 +30,6 @@ UNTESTED = {
     "telemetry/hooks.py",
     # These put together what is tested elsewhere: tests/e2e runs them.
     "__main__.py",
-    "app.py",
     "cli/serve.py",
 }
 # Tests of the whole, and of what is beside the package.

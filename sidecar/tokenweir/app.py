@@ -242,6 +242,7 @@ class Processor:
         await self._sweeper.stop()
         await self._eviction.stop()
         await self._ledger.close()
+        await self._webhook.stop(WEBHOOK_SECONDS)
         self._counter.close()
         await self._admin.stop()
         self._log.event("stopped")
