@@ -4,15 +4,24 @@ import pytest
 
 from tokenweir.admin.readiness import Readiness, ReadinessProbe, closed_without_ledger
 from tokenweir.core.errors import LedgerUnavailableError
-from tokenweir.core.policy import Axis, OnLedgerFailure, Policy, Quota, Tenant
+from tokenweir.core.policy import (
+    ApiKey,
+    Axis,
+    KeyEnd,
+    OnLedgerFailure,
+    Policy,
+    Quota,
+    Tenant,
+)
 from tokenweir.ledger.store import Contact
 
 CLOSED, OPEN = OnLedgerFailure.CLOSED, OnLedgerFailure.OPEN
 
 
 def policy_of(*tenants: Tenant) -> Policy:
-    """Return a policy of *tenants*."""
-    return Policy("0123456789ab", {}, {}, (), {t.name: t for t in tenants}, {})
+    """Return a policy of *tenants*, each with a key that has no quotas of its own."""
+    keys = {name: ApiKey(name, name) for name in (each.name for each in tenants)}
+    return Policy("0123456789ab", {}, {}, (), {t.name: t for t in tenants}, keys)
 
 
 def tenant(
@@ -205,6 +214,48 @@ async def test_open_policy(world: World) -> None:
 def test_closed_without_ledger(tenants: list[Tenant], closed: bool) -> None:
     """A policy is closed if it leaves no tenant to serve without the ledger."""
     assert closed_without_ledger(policy_of(*tenants)) is closed
+
+
+@pytest.mark.parametrize(
+    ("modes", "own", "closed"),
+    [
+        ((CLOSED,), (OPEN,), True),
+        ((OPEN,), (CLOSED,), True),
+        ((OPEN,), (), False),
+        ((), (), True),
+        ((OPEN,), (OPEN,), False),
+    ],
+)
+def test_the_quotas_of_keys_count(
+    modes: tuple[OnLedgerFailure, ...], own: tuple[OnLedgerFailure, ...], closed: bool
+) -> None:
+    """One closed quota of a key closes, and an open one opens a tenant without any."""
+    acme = tenant(*own)
+    key = ApiKey("ci", acme.name, quotas=tenant(*modes).quotas)
+
+    assert closed_without_ledger(replace(policy_of(acme), keys={"0": key})) is closed
+
+
+def test_one_key_that_is_served_is_enough() -> None:
+    """Another key of the same tenant may be refused; a revoked one can't be served."""
+    acme = tenant(OPEN)
+    bound = ApiKey("bound", acme.name, quotas=tenant(CLOSED).quotas)
+    free = ApiKey("free", acme.name)
+    expiring = replace(free, ends_at_ms=9)
+    revoked = replace(expiring, end=KeyEnd.REVOKED)
+    for other, closed in ((free, False), (expiring, False), (revoked, True)):
+        policy = replace(policy_of(acme), keys={"0": bound, "1": other})
+        assert closed_without_ledger(policy) is closed
+
+
+def test_a_single_tenant_needs_no_key() -> None:
+    """It is the only one that is asked for, whatever others there are."""
+    acme, other = tenant(OPEN), tenant(CLOSED)
+    both = replace(policy_of(acme, other), keys={})
+
+    assert closed_without_ledger(both)
+    assert not closed_without_ledger(replace(both, single_tenant=acme.name))
+    assert closed_without_ledger(replace(both, single_tenant=other.name))
 
 
 def test_closed_is_the_default() -> None:

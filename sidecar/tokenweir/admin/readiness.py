@@ -8,19 +8,20 @@ was answered (no call of an exchange, of the sweeper, no ping) for `PATIENCE_S` 
 ledger is there, not whether it does what it is asked: one that only refuses (a replica,
 full memory) makes no pod unready, since another pod would fare no better.
 
-Where the policy admits some tenant without the ledger (`on_ledger_failure: open`), the
-pod is of use without it, and stays ready.
+Where the policy admits some caller without the ledger (`on_ledger_failure: open`, in
+the quotas of its key too), the pod is of use without it, and stays ready.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tokenweir.core.errors import LedgerUnavailableError
-from tokenweir.core.policy import OnLedgerFailure, Policy, Tenant
+from tokenweir.core.identify import Caller
+from tokenweir.core.policy import ApiKey, KeyEnd, OnLedgerFailure, Policy
 from tokenweir.ledger.store import Contact
 
 OK = "ok"
@@ -87,7 +88,8 @@ class ReadinessProbe:
         missing = {
             "draining": "no new exchanges are taken" if self.draining else None,
             "policy": policy if isinstance(policy, str) else None,
-            "ledger": silence if _closed_without_ledger(policy) else None,
+            # There may be many keys, so they are looked at only if it matters.
+            "ledger": silence if silence and _closed_without_ledger(policy) else None,
         }
         checks = {name: problem or OK for name, problem in missing.items()}
         if silence and checks["ledger"] == OK:
@@ -120,11 +122,22 @@ def _closed_without_ledger(policy: Policy | str) -> bool:
 
 
 def closed_without_ledger(policy: Policy) -> bool:
-    """Tell if *policy* refuses every tenant while the ledger is silent."""
-    return all(_closed(tenant) for tenant in policy.tenants.values())
+    """Tell if *policy* refuses every caller while the ledger is silent."""
+    return all(_closed(caller) for caller in _callers(policy))
 
 
-def _closed(tenant: Tenant) -> bool:
-    """Tell it of one tenant: one closed quota closes, as in `core.admission`."""
-    modes = [quota.on_ledger_failure for quota in tenant.quotas if not quota.shadow]
-    return OnLedgerFailure.CLOSED in (modes or [tenant.on_ledger_failure])
+def _callers(policy: Policy) -> Iterator[Caller]:
+    """Yield whoever may call, as in `core.identify`; revoked keys may not."""
+    if policy.single_tenant is not None:
+        tenant = policy.tenants[policy.single_tenant]
+        yield Caller(tenant, ApiKey("-", tenant.name))
+        return
+    for key in policy.keys.values():
+        if key.ends_at_ms is None or key.end is not KeyEnd.REVOKED:
+            yield Caller(policy.tenants[key.tenant], key)
+
+
+def _closed(caller: Caller) -> bool:
+    """Tell it of one caller: one closed quota closes, as in `core.admission`."""
+    modes = [quota.on_ledger_failure for quota in caller.quotas if not quota.shadow]
+    return OnLedgerFailure.CLOSED in (modes or [caller.tenant.on_ledger_failure])
