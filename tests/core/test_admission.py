@@ -719,6 +719,39 @@ def test_budgets_clamp_the_default_too() -> None:
     assert output_ceiling(plan, request(), 10) == 290
 
 
+@pytest.mark.parametrize(
+    ("most", "output_tokens", "cost_nanousd"),
+    [
+        (5_000, 400, 20 + 400 * 8),
+        (3_220, 400, 3_220),
+        (3_219, 399, 3_212),
+        (36, 2, 36),
+        (28, 1, 28),
+        (27, 1, 28),  # not even one token: that is unsatisfiable
+    ],
+)
+def test_budgets_of_money_clamp_the_default_too(
+    most: int, output_tokens: int, cost_nanousd: int
+) -> None:
+    """What nobody asked for is never what makes a request cost more than a budget."""
+    tight = limit(Axis.BUDGET_USD, most)
+    plan = costly(tight, limit(Axis.BUDGET_USD, 10, shadow=True), by=price(2, 8))
+    found = priced(plan, request(), Amounts(1, 10, 400), NOW_MS)
+
+    assert found == Amounts(1, 10, output_tokens, cost_nanousd)
+    assert isinstance(found, Amounts)
+    assert (unsatisfiable(plan, found) is None) == (cost_nanousd <= most)
+
+
+def test_a_cap_of_the_apps_is_never_clamped() -> None:
+    """What it asks for costs what it costs: too much for a budget is told."""
+    plan = costly(limit(Axis.BUDGET_USD, 100), by=price(2, 8))
+    found = priced(plan, request(output_cap=400), Amounts(1, 10, 400), NOW_MS)
+
+    assert found == Amounts(1, 10, 400, 3_220)
+    assert unsatisfiable(plan, found) is not None
+
+
 def test_a_budget_that_yields_is_no_hard_end() -> None:
     """It downgrades or throttles from the first request on."""
     plan = held_against(MONEY, yielding=frozenset({MONEY.quota}))

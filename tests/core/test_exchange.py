@@ -68,6 +68,7 @@ from tokenweir.core.events import (
 )
 from tokenweir.core.exchange import Exchange
 from tokenweir.core.hold import Denied, Granted, Outcome
+from tokenweir.core.policy import Axis, Model, Policy, Quota, Tenant
 from tokenweir.core.rejection import (
     Draining,
     InternalFault,
@@ -358,6 +359,21 @@ def is_message(event: Event, state: State) -> bool:
     return isinstance(event, RequestHead | RequestBody | ResponseHead | ResponseChunk)
 
 
+def with_a_longer_chain() -> Policy:
+    """Return the policy, in which a model that nothing fits into comes before "fast"."""
+    given = policy()
+    quotas = tuple(
+        replace(each, budget=replace(each.budget, downgrade_to=("tiny", "fast")))
+        if each.budget and each.budget.downgrade_to
+        else each
+        for each in given.tenants["frugal"].quotas
+    )
+    few = Quota("frugal.few", Axis.TOKENS, 1, 9, models=("tiny",))
+    tenants = {**given.tenants, "frugal": Tenant("frugal", (*quotas, few))}
+    models = {**given.models, "tiny": Model("tiny", "openai", None, 1_000, 400)}
+    return replace(given, models=models, tenants=tenants)
+
+
 class Walk:
     """
     Every path from the beginning, up to each step after its end.
@@ -370,7 +386,8 @@ class Walk:
     def __init__(self) -> None:
         self.paths: list[Path] = []
         self.steps: set[tuple[State, type[Event], State]] = set()
-        self._go(lambda: Exchange(ARRIVAL), Path())
+        arrival = replace(ARRIVAL, policy=with_a_longer_chain())
+        self._go(lambda: Exchange(arrival), Path())
 
     @property
     def whole(self) -> list[Path]:

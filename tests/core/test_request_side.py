@@ -921,6 +921,61 @@ def test_a_model_without_a_price_is_refused_where_money_is_limited() -> None:
     assert why == ModelUnpriced("gpt-4o-mini", "model")
 
 
+DAY = Budget(Calendar(Per.DAY, UTC))
+FOR_CHEAP = {
+    "without a price": Quota(
+        "frugal.money", Axis.BUDGET_USD, 0, 10**9, budget=DAY, models=("cheap",)
+    ),
+    "too small": Quota(
+        "frugal.few", Axis.TOKENS, 1, 9, models=("cheap",), partition=("tenant",)
+    ),
+}
+
+
+def down_to(*chain: str, quota: Quota) -> Exchange:
+    """Return an exchange with *quota* besides, whose spent budget has this *chain*."""
+    given = policy()
+    quotas = tuple(
+        replace(each, budget=replace(each.budget, downgrade_to=chain))
+        if each.budget and each.budget.downgrade_to
+        else each
+        for each in given.tenants["frugal"].quotas
+    )
+    cheap = Model("cheap", "openai", None, 1_000, 400)
+    changed = replace(
+        given,
+        models={**given.models, "cheap": cheap},
+        tenants={**given.tenants, "frugal": Tenant("frugal", (*quotas, quota))},
+    )
+    arrival = replace(ARRIVAL, policy=changed)
+    return reserving(chat(max_tokens=20), key=FRUGAL_KEY, arrival=arrival)
+
+
+@pytest.mark.parametrize("name", FOR_CHEAP)
+def test_what_can_not_take_its_place_is_passed_over(name: str) -> None:
+    """The app asked for none of them: the next one of the chain answers."""
+    exchange = down_to("cheap", "fast", quota=FOR_CHEAP[name])
+    exchange.handle(refused("frugal.cheaper"), NOW_MS)
+    [count] = exchange.handle(Counted(30, Source.COUNTED), NOW_MS)
+    [reserve] = exchange.handle(Counted(31, Source.COUNTED), NOW_MS)
+
+    assert isinstance(count, CountPrompt)
+    assert isinstance(reserve, Reserve)
+    assert reserve.hold.subject.model == "fast"
+    assert reserve.hold.amounts.input_tokens == 31
+
+
+@pytest.mark.parametrize("name", FOR_CHEAP)
+def test_without_another_model_the_spent_budget_refuses(name: str) -> None:
+    """And not one that the app never named, for reasons that are none of its own."""
+    exchange = down_to("cheap", quota=FOR_CHEAP[name])
+    exchange.handle(refused("frugal.cheaper"), NOW_MS)
+    why = rejection_of(exchange, Counted(30, Source.COUNTED))
+
+    assert isinstance(why, QuotaExhausted)
+    assert [failure.quota for failure in why.failures] == ["frugal.cheaper"]
+
+
 # === caps =========================================================================
 
 

@@ -7,6 +7,7 @@ model answer, which quotas apply, how much is reserved.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -292,21 +293,41 @@ def priced(
     """
     Return *amounts* with their cost in the worst case.
 
-    Without a price there is none; where a budget of money applies, that refuses.
+    Without a price there is none; where a budget of money applies, that refuses. Output
+    that nobody asked for is as much less as it takes to be within a whole budget.
     """
-    cost: int | Unpriced | None = None
-    if plan.price is not None:
-        demand = Demand(
-            amounts.input_tokens, amounts.output_tokens, _classes_of(request)
-        )
-        tiers = tiers_for(request.service_tier)
-        cost = worst_cost_nanousd(demand, plan.price, now_ms, tiers)
-    if isinstance(cost, int):
-        return replace(amounts, cost_nanousd=affordable(cost))
-    if any(limit.axis is Axis.BUDGET_USD for limit in enforced(plan.parts)):
+    cost = _worst_cost(plan, request, amounts, now_ms)
+    budgets = [limit for limit in enforced(plan.parts) if limit.axis is Axis.BUDGET_USD]
+    if not isinstance(cost, int):
+        if not budgets:
+            return amounts
         what = (cost.what or cost.why) if cost else "model"
         return ModelUnpriced(plan.target.name, what)
-    return amounts
+    most = min((limit.most for limit in budgets), default=cost)
+    if cost > most and request.output_cap is None:
+
+        def cost_of(output_tokens: int) -> int:
+            less = replace(amounts, output_tokens=output_tokens)
+            found = _worst_cost(plan, request, less, now_ms)
+            assert isinstance(found, int), "more of the same had a price"
+            return found
+
+        fewer = range(1, amounts.output_tokens)
+        tokens = max(1, bisect_right(fewer, most, key=cost_of))
+        amounts, cost = replace(amounts, output_tokens=tokens), cost_of(tokens)
+    return replace(amounts, cost_nanousd=affordable(cost))
+
+
+def _worst_cost(
+    plan: Plan, request: ModelRequest, amounts: Amounts, now_ms: int
+) -> int | Unpriced | None:
+    """Return the most that *amounts* can cost; None: the model has no price."""
+    if plan.price is None:
+        return None
+    demand = Demand(amounts.input_tokens, amounts.output_tokens, _classes_of(request))
+    return worst_cost_nanousd(
+        demand, plan.price, now_ms, tiers_for(request.service_tier)
+    )
 
 
 def _classes_of(request: ModelRequest) -> frozenset[TokenClass]:

@@ -150,7 +150,7 @@ Exchange.TRANSITIONS = {
     (S.AWAITING_BODY, RequestBody):   (_ask(Q.read_body),        {S.ESTIMATING, S.RESERVING, S.DONE}),
     (S.AWAITING_BODY, OutOfTime):     (_ask(Q.give_up),          {S.DONE}),
     (S.AWAITING_BODY, StreamClosed):  (_end,                     {S.DONE}),
-    (S.ESTIMATING,    Counted):       (_ask(Q.reserve),          {S.RESERVING, S.DONE}),
+    (S.ESTIMATING,    Counted):       (_ask(Q.reserve),          {S.ESTIMATING, S.RESERVING, S.DONE}),
     (S.ESTIMATING,    OutOfTime):     (_ask(Q.give_up),          {S.DONE}),
     (S.ESTIMATING,    StreamClosed):  (_end,                     {S.DONE}),
     (S.RESERVING,     Reserved):      (_ask(Q.forward),          {S.FORWARDED}),

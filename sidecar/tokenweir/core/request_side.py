@@ -118,6 +118,7 @@ class RequestSide:
         self._now_ms = now_ms
         self._turned = False
         self._tries = 0
+        self._exhausted_by: QuotaExhausted | None = None
         self._body = b""
 
     @property
@@ -188,9 +189,12 @@ class RequestSide:
         return event
 
     def reserve(self, event: Event) -> Step:
-        """Ask for the worst case, now that the input is known."""
+        """Ask for the worst case, now that the input is known; or try the next model."""
         assert isinstance(event, Counted)
         self._input_tokens = event.tokens
+        is_unfit = self._exhausted_by and not isinstance(self._demand(), Amounts)
+        if is_unfit and self._can_go_on(with_next_model(self._attempt)):
+            return self._estimate()
         return self._reserve()
 
     def reserve_anew(self, event: Event) -> Step:
@@ -220,7 +224,7 @@ class RequestSide:
             return self._reject(InternalFault(RETRY_MS))
         quotas = {quota.id: quota for quota in self._caller.quotas}
         assert self.hold is not None
-        why = self._exhausted(event.denied, quotas)
+        self._exhausted_by = why = self._exhausted(event.denied, quotas)
         before = self._attempt.model
         attempt = next_attempt(self._attempt, event.denied.failures, quotas)
         if not self._can_go_on(attempt):
@@ -338,23 +342,25 @@ class RequestSide:
         ]
 
     def _reserve(self) -> Step:
+        demand = self._demand()
+        if isinstance(demand, Amounts):
+            return self._ask_for(demand)
+        # What a cheaper model lacks is not the app's mistake: that is, to have spent it.
+        return self._reject(self._exhausted_by or demand)
+
+    def _demand(self) -> Amounts | Rejection:
+        """Return the worst case, or why that can't be reserved of this model."""
         assert self._plan is not None
         assert self._request is not None
         ceiling = admission.output_ceiling(
             self._plan, self._request, self._input_tokens
         )
-        amounts = admission.priced(
-            self._plan,
-            self._request,
-            Amounts(1, self._input_tokens, ceiling),
-            self._now_ms,
-        )
-        if not isinstance(amounts, Amounts):
-            return self._reject(amounts)
-        never = admission.unsatisfiable(self._plan, amounts)
-        if never is not None:
-            return self._reject(self._told(never))
-        return self._ask_for(amounts)
+        amounts = Amounts(1, self._input_tokens, ceiling)
+        priced = admission.priced(self._plan, self._request, amounts, self._now_ms)
+        if not isinstance(priced, Amounts):
+            return priced
+        never = admission.unsatisfiable(self._plan, priced)
+        return self._told(never) if never else priced
 
     def _exhausted(self, denied: Denied, quotas: Mapping[str, Quota]) -> QuotaExhausted:
         assert self.hold is not None
