@@ -170,6 +170,7 @@ def test_no_keys(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> 
     out = capsys.readouterr().out
     assert "  acme: 0 keys, all models\n" in out
     assert (
-        "  tenants.acme: has no keys here: only one that is issued can call as it\n"
-        in out
-    )
+        "  tenants.acme: has no keys here: only one that is issued can call as it, so "
+        "until then nobody is limited by acme.requests_per_minute, "
+        "acme.tokens_per_minute\n"
+    ) in out

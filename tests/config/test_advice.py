@@ -66,7 +66,10 @@ def test_tenants() -> None:
 
     assert advise(policy(tenants=tenants)) == (
         "tenants.a: has no quota, so nothing limits it",
-        "tenants.b: has no keys here: only one that is issued can call as it",
+        (
+            "tenants.b: has no keys here: only one that is issued can call as it, so "
+            "until then nobody is limited by b.concurrency"
+        ),
     )
     assert advise(policy(tenants=tenants, single_tenant="b")) == (
         "tenants.a: has no quota, so nothing limits it",
@@ -138,7 +141,7 @@ def test_quotas_that_can_never_match(
     """A limit on what never comes is told before anybody relies on it."""
     lines = advise(policy(quota=quota, tenant_models=tenant_models))
 
-    assert all(line.endswith("can never match, so it limits nothing") for line in lines)
+    assert all("can never match, so it limits nothing: " in line for line in lines)
     assert len(lines) == (not can_match)
 
 
@@ -153,13 +156,77 @@ def test_quotas_that_can_never_match(
 def test_quotas_of_keys_that_can_never_match(
     key: dict[str, Any], can_match: bool
 ) -> None:
-    """What a key may call is what its own limits are for."""
-    quota = {"tokens_per_minute": 1, "models": ["gpt-*"]}
-    tenant = {"keys": [{**KEYS[0], **key, "quotas": [quota]}], "quotas": [quota]}
+    """What a key may call is what its own limits are for, and its tenant's."""
+    own = {"tokens_per_minute": 1, "models": ["gpt-*"]}
+    quota = {"tokens_per_minute": 2, "models": ["gpt-*"]}
+    tenant = {"keys": [{**KEYS[0], **key, "quotas": [own]}], "quotas": [quota]}
     lines = advise(policy(tenants={"acme": tenant}))
 
-    text = "quota acme/k.tokens_per_minute: can never match, so it limits nothing"
-    assert lines == (() if can_match else (text,))
+    texts = (
+        (
+            "quota acme.tokens_per_minute: is for what none of its tenants' keys may "
+            "call, so it limits nothing: widen a key's `models` or `routes`, or remove it"
+        ),
+        (
+            "quota acme/k.tokens_per_minute: can never match, so it limits nothing: "
+            "nobody who has it may call gpt-*. Name models that they may"
+        ),
+    )
+    assert lines == (() if can_match else texts)
+
+
+def test_a_quota_that_never_decides() -> None:
+    """A limit of a key that its tenant's makes vain is told, and still looked at."""
+    own = {"tokens_per_minute": 9, "mode": "shadow"}
+    keys = [{**KEYS[0], "quotas": [own]}]
+    tenants = {"acme": {"keys": keys, "quotas": [{"tokens_per_minute": 9}]}}
+
+    assert advise(policy(tenants=tenants)) == (
+        (
+            "quota acme/k.tokens_per_minute: never decides: acme.tokens_per_minute "
+            "refuses whatever it would. Lower it, raise that, or remove it"
+        ),
+        "quota acme/k.tokens_per_minute: is in shadow mode, so it refuses nobody",
+    )
+
+
+def test_one_slip_among_right_names() -> None:
+    """It is told, though the quota has an effect."""
+    models = {"gpt-*": {"provider": "o"}, "gpt-mini": {"provider": "o"}}
+    quota = {"concurrency": 1, "models": ["gpt-mni", "gpt-mini"]}
+
+    assert advise(policy(models=models, quota=quota)) == (
+        (
+            "quota acme.concurrency: is for gpt-mni, which nobody knows: did you mean "
+            "gpt-mini?"
+        ),
+    )
+
+
+def test_quotas_without_room_for_a_whole_answer() -> None:
+    """Who asks for all that a model can do is refused for good, and that is told."""
+    models = {"gpt": {"provider": "o", "max_output_tokens": 100}}
+    [line] = advise(policy(models=models, quota={"tokens_per_minute": 99}))
+
+    assert line.startswith("quota acme.tokens_per_minute: has room for 99 tokens, and ")
+
+
+def test_many_quotas_of_a_tenant_without_keys() -> None:
+    """The first few are named, so that it stays one line."""
+    quotas = [{"concurrency": at, "name": f"q{at}"} for at in range(7, 0, -1)]
+    [line] = advise(policy(tenants={"t": {"quotas": quotas}}))
+
+    assert line.endswith("limited by t.q7, t.q6, t.q5, t.q4, t.q3 and 2 more")
+
+
+def test_without_prices() -> None:
+    """What nobody has looked up is not judged; what has no price is told of models."""
+    shadow = {"budget_usd": 5, "per": "day", "mode": "shadow", "models": ["claude"]}
+    enforced = {**shadow, "mode": "enforce"}
+
+    assert "no price, so it counts nothing" in advise(policy(quota=shadow))[0]
+    assert [line for line in advise(policy(quota=enforced)) if "quota" in line] == []
+    assert advise(policy(quota=enforced), credentials=False) == ()
 
 
 def test_opaque_requests_can_come_if_a_provider_takes_them() -> None:
@@ -177,7 +244,12 @@ def test_a_shared_quota_matches_if_it_does_for_one_tenant() -> None:
     assert advise(policy(quotas=[{**shared, "name": "x"}])) == ()
     assert advise(
         policy(quotas=[{**shared, "name": "x"}], tenant_models=["gpt-5"])
-    ) == ("quota *.x: can never match, so it limits nothing",)
+    ) == (
+        (
+            "quota *.x: can never match, so it limits nothing: nobody who has it may "
+            "call claude. Name models that they may"
+        ),
+    )
 
 
 def test_every_route_is_known_here() -> None:

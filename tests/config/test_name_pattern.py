@@ -5,7 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenweir.config.name_pattern import all_covered, any_overlap, covers, overlap
+from tokenweir.config.name_pattern import (
+    all_covered,
+    any_overlap,
+    common,
+    covers,
+    overlap,
+)
 from tokenweir.core.policy import matches
 
 NAMES = st.text("ab", max_size=3)
@@ -47,3 +53,18 @@ def test_all() -> None:
     assert not all_covered(["gpt-*", "x"], iter(["x", "gpt-4*"]))
     assert all_covered([], [])
     assert not all_covered(["x"], [])
+
+
+@given(PATTERNS, PATTERNS)
+def test_what_two_have_in_common(one: str, other: str) -> None:
+    """It is meant by both, and there is some exactly if they overlap."""
+    found = common([one], [other])
+
+    assert len(found) == overlap(one, other)
+    assert all_covered(found, [one])
+    assert all_covered(found, [other])
+
+
+def test_what_lists_have_in_common() -> None:
+    """Each pair counts."""
+    assert common(["gpt-*", "x"], iter(["gpt-4o", "*"])) == ["gpt-4o", "gpt-*", "x"]

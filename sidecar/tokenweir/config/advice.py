@@ -7,25 +7,23 @@ bill comes: so whatever can't ever match is said before it is relied on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 
 from tokenweir.config.budget_advice import BudgetAdvice
 from tokenweir.config.cap_advice import cap_advice
-from tokenweir.config.name_pattern import any_overlap
-from tokenweir.core.dialects import by_route, default_dialect
-from tokenweir.core.identify import TOKEN_FREE_PATHS
-from tokenweir.core.policy import Axis, Model, Policy, Quota, Tenant
+from tokenweir.config.ineffective import (
+    MATCH_NOTHING,
+    Ineffective,
+    Why,
+    ineffective,
+)
+from tokenweir.config.matching import Matching
+from tokenweir.config.room import Room
+from tokenweir.config.slip import Slips
+from tokenweir.core.policy import Axis, Policy, Quota
 
-# What the body of a request on these routes holds is not read: no model is known.
-_UNREAD_ROUTES = frozenset({"models", "opaque", "other"})
-
-# What names a model and costs no tokens: its dialect, by route.
-_TOKEN_FREE = {
-    route: default_dialect(path, ()).name for path, route in TOKEN_FREE_PATHS.items()
-}
-
-_UNREAD_AXES = frozenset({Axis.REQUESTS, Axis.CONCURRENCY})
+# Quotas that are named in one line.
+_MAX_NAMED = 5
 
 
 def advise(policy: Policy, *, credentials: bool = True) -> tuple[str, ...]:
@@ -34,7 +32,12 @@ def advise(policy: Policy, *, credentials: bool = True) -> tuple[str, ...]:
 
     Set *credentials* to false if they were not looked up, nor prices.
     """
-    lines = [*_tenant_advice(policy), *_quota_advice(policy), *cap_advice(policy)]
+    vain = {found.quota.id: found for found in ineffective(policy, prices=credentials)}
+    lines = [
+        *_tenant_advice(policy, vain),
+        *_quota_advice(policy, vain, prices=credentials),
+        *cap_advice(policy),
+    ]
     if credentials:
         lines += _price_advice(policy)
     if credentials and policy.single_tenant is None:
@@ -53,16 +56,18 @@ def _provider_advice(policy: Policy) -> Iterator[str]:
 
 def _price_advice(policy: Policy) -> Iterator[str]:
     """Tell of models that budgets refuse. Of families, what is called is not known."""
+    matching = Matching(policy)
     limited = [
-        (quota, tenant)
-        for quota, tenants in _quotas(policy)
-        if quota.axis is Axis.BUDGET_USD and not quota.shadow
-        for tenant in tenants
+        held
+        for held in matching.quotas()
+        if held.quota.axis is Axis.BUDGET_USD and not held.quota.shadow
     ]
     for model in policy.models.values():
         name = model.upstream_model or model.name
         if policy.pricing.price(model.provider, name) is None and any(
-            _matches_model(quota, tenant, model, policy) for quota, tenant in limited
+            matching.matches_model(held.quota, scope, model)
+            for held in limited
+            for scope in held.widest
         ):
             yield (
                 f"models.{model.name}: has no price, so where a budget in USD applies it "
@@ -70,79 +75,61 @@ def _price_advice(policy: Policy) -> Iterator[str]:
             )
 
 
-def _tenant_advice(policy: Policy) -> Iterator[str]:
+def _tenant_advice(policy: Policy, vain: Mapping[str, Ineffective]) -> Iterator[str]:
     having_keys = {key.tenant for key in policy.keys.values()}
     for tenant in policy.tenants.values():
         if policy.single_tenant is None and tenant.name not in having_keys:
-            yield f"tenants.{tenant.name}: has no keys here: only one that is issued can call as it"
+            idle = [
+                quota.id
+                for quota in tenant.quotas
+                if quota.id in vain and vain[quota.id].why is Why.NO_KEYS
+            ]
+            follows = f", so until then nobody is limited by {_named(idle)}"
+            yield (
+                f"tenants.{tenant.name}: has no keys here: only one that is issued can "
+                f"call as it{follows if idle else ''}"
+            )
         if not tenant.quotas:
             yield f"tenants.{tenant.name}: has no quota, so nothing limits it"
     if policy.single_tenant is not None and len(policy.tenants) > 1:
         yield f"single_tenant: no tenant but {policy.single_tenant} is ever used"
 
 
-def _quota_advice(policy: Policy) -> Iterator[str]:
-    budgets = BudgetAdvice(policy)
-    for quota, tenants in _quotas(policy):
-        models = _matched(quota, tenants, policy)
-        if not _matches_unread(quota, policy) and next(models, None) is None:
-            yield f"quota {quota.id}: can never match, so it limits nothing"
-            continue
-        if quota.shadow:
-            yield f"quota {quota.id}: is in shadow mode, so it refuses nobody"
-        if quota.budget is not None:
-            every = tuple(_matched(quota, tenants, policy))
-            for text in budgets.of(quota, tenants, every):
-                yield f"quota {quota.id}: {text}"
+def _quota_advice(
+    policy: Policy, vain: Mapping[str, Ineffective], *, prices: bool
+) -> Iterator[str]:
+    budgets, matching = BudgetAdvice(policy), Matching(policy)
+    slips, room = Slips(policy), Room(policy, prices=prices)
+    for held in matching.quotas():
+        quota, found = held.quota, vain.get(held.quota.id)
+        texts = [found.text] if found is not None and _is_news(found) else []
+        if found is None or found.why not in MATCH_NOTHING - {Why.NO_KEYS}:
+            models = tuple(matching.models(quota, held.widest))
+            if found is None:
+                texts += _slip_advice(quota, slips)
+            if quota.shadow:
+                texts.append("is in shadow mode, so it refuses nobody")
+            texts += room.too_small(quota, held.tenants, models)
+            texts += budgets.of(quota, held.tenants, models)
+        yield from (f"quota {quota.id}: {text}" for text in texts)
 
 
-def _quotas(policy: Policy) -> Iterator[tuple[Quota, list[Tenant]]]:
-    """Yield each quota once, with the tenants (or the one key's bearer) that have it."""
-    having: dict[str, tuple[Quota, list[Tenant]]] = {}
-    for tenant in policy.tenants.values():
-        for quota in tenant.quotas:
-            having.setdefault(quota.id, (quota, []))[1].append(tenant)
-    yield from having.values()
-    for key in policy.keys.values():
-        tenant = policy.tenants[key.tenant]
-        models = key.models or tenant.models
-        bearer = replace(tenant, models=models, quotas=key.quotas + tenant.quotas)
-        yield from ((quota, [bearer]) for quota in key.quotas)
+def _is_news(found: Ineffective) -> bool:
+    """Tell if nothing else says the same: of the tenant, or of models without price."""
+    if found.why is Why.UNPRICED:
+        return found.quota.shadow
+    return found.why is not Why.NO_KEYS
 
 
-def _matched(
-    quota: Quota, tenants: Iterable[Tenant], policy: Policy
-) -> Iterator[Model]:
-    """Yield the models that some of *tenants* may call under *quota*."""
-    for model in (*policy.models.values(), *policy.model_families):
-        if any(_matches_model(quota, tenant, model, policy) for tenant in tenants):
-            yield model
+def _slip_advice(quota: Quota, slips: Slips) -> Iterator[str]:
+    """Tell of names that are probably misspelt, beside others that are not."""
+    for name in quota.models:
+        meant = slips.meant(name)
+        if meant is not None:
+            yield f"is for {name}, which nobody knows: did you mean {meant}?"
 
 
-def _matches_unread(quota: Quota, policy: Policy) -> bool:
-    """Tell if *quota* applies to some request whose body is not read."""
-    if quota.axis not in _UNREAD_AXES or (quota.models and "*" not in quota.models):
-        return False
-    routes = _UNREAD_ROUTES.intersection(quota.routes or _UNREAD_ROUTES)
-    opaque = any(provider.opaque_paths for provider in policy.providers.values())
-    return bool(routes if opaque else routes - {"opaque"})
-
-
-def _matches_model(quota: Quota, tenant: Tenant, model: Model, policy: Policy) -> bool:
-    """Tell if *quota* applies to some request of *tenant* for *model*."""
-    named = [names for names in (quota.models, tenant.models) if names]
-    dialect = policy.providers[model.provider].dialect
-    return (
-        all(any_overlap(names, [model.name]) for names in named)
-        and all(any_overlap(names, named[0]) for names in named[1:])
-        and (not quota.routes or dialect in _dialects(quota))
-    )
-
-
-def _dialects(quota: Quota) -> Iterator[str]:
-    """Yield the dialects of the quota's routes, as far as it limits anything there."""
-    for route in quota.routes:
-        if route not in _TOKEN_FREE and route not in _UNREAD_ROUTES:
-            yield by_route(route).name
-        elif route in _TOKEN_FREE and quota.axis in _UNREAD_AXES:
-            yield _TOKEN_FREE[route]
+def _named(quotas: Sequence[str]) -> str:
+    text = ", ".join(quotas[:_MAX_NAMED])
+    more = len(quotas) - _MAX_NAMED
+    return f"{text} and {more} more" if more > 0 else text

@@ -46,36 +46,11 @@ class BudgetAdvice:
             )
         if budget.on_exceeded is OnExceeded.BLOCK:
             return
-        blocking = _blocks_before(quota, budget, tenants)
-        if blocking:
-            yield f"is never spent: {blocking} blocks sooner, in the same window"
         if budget.downgrade_to:
             keys = [key for one in tenants for key in self._keys.get(one.name, ())]
             yield from _chain(quota, budget, tenants, self._policy)
             yield from _barred_keys(quota, budget, keys)
             yield from _dialects(budget, models, self._policy)
-
-
-def _blocks_before(
-    quota: Quota, budget: Budget, tenants: Sequence[Tenant]
-) -> str | None:
-    """Return the id of a quota that refuses whatever *quota* would not."""
-    for other in tenants[0].quotas:
-        follows = other.budget
-        if (
-            follows is not None
-            and follows.on_exceeded is OnExceeded.BLOCK
-            and follows.calendar == budget.calendar
-            and other.axis is quota.axis
-            and other.partition == quota.partition
-            and other.capacity <= quota.capacity
-            and not other.shadow
-            and (not other.models or other.models == quota.models)
-            and (not other.routes or other.routes == quota.routes)
-            and all(other in tenant.quotas for tenant in tenants)
-        ):
-            return other.id
-    return None
 
 
 def _chain(

@@ -33,3 +33,14 @@ def all_covered(some: Iterable[str], by: Iterable[str]) -> bool:
     """Tell if each of *some* is covered by one of *by*."""
     by = tuple(by)
     return all(any(covers(one, other) for one in by) for other in some)
+
+
+def common(some: Iterable[str], others: Iterable[str]) -> list[str]:
+    """Return what is meant by one of *some* and by one of *others*, as names."""
+    others = tuple(others)
+    return [
+        other if covers(one, other) else one
+        for one in some
+        for other in others
+        if overlap(one, other)
+    ]
