@@ -121,12 +121,18 @@ async def test_b13_an_older_snapshot_is_rebuilt(scene: Scene, tmp_path: Path) ->
     assert code == 0, out  # of itself it is sound: it just does not know
     code, out = await told(scene, "verify", *records, "--json")
     assert code == 1, out
-    [finding] = json.loads(out)["findings"]
+    document = json.loads(out)
+    [finding] = document["findings"]
     assert (finding["verdict"], finding["difference"]) == ("too low", 2 * COST_NANOUSD)
+    [of_all] = [each for each in document["sums"]["differing"] if each["user"] is None]
+    assert of_all["says"]["cost_nanousd"] == COST_NANOUSD
+    assert of_all["should"]["cost_nanousd"] == 3 * COST_NANOUSD
     code, out = await told(scene, "rebuild", *records)
     assert (code, await spent(scene)) == (1, COST_NANOUSD), out
     code, out = await told(scene, "rebuild", *records, "--apply")
     assert (code, await spent(scene)) == (0, 3 * COST_NANOUSD), out
+    code, out = await told(scene, "rebuild", "--rollups", *records, "--apply")
+    assert code == 0, out
     code, out = await told(scene, "verify", *records)
     assert code == 0, out
     await stays_refused(scene)

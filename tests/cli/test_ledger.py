@@ -24,6 +24,7 @@ from tokenweir.core.budget import NANOUSD_PER_USD
 from tokenweir.core.hold import Amounts, Hold, Outcome, Settlement, Subject
 from tokenweir.core.limits import parts_of
 from tokenweir.core.policy import Quota
+from tokenweir.core.record import SEPARATOR
 from tokenweir.core.usage import Source, TokenUsage
 from tokenweir.governance.channel import Channel
 from tokenweir.governance.envelope import Envelope, sign
@@ -229,6 +230,7 @@ def test_exported_records_know_what_was_lost(
     assert run("verify", running, policy, *given) == 1
     assert "3 exported ones" in capsys.readouterr().out
     assert run("rebuild", running, policy, "--apply", *given) == 0
+    assert run("rebuild", running, policy, "--rollups", "--apply", *given) == 0
     assert run("verify", running, policy, *given) == 0
     assert counters(client)["acme.budget_usd_per_month"] == 4 * COST_NANOUSD
 
@@ -267,6 +269,92 @@ def test_json(
         "reserved": 0,
         "held": 0,
     }
+
+
+def rebuild_sums(server: Server, *more: str) -> int:
+    """Run the command that needs no policy."""
+    return main(["ledger", "rebuild", "--rollups", "--ledger", server.url, *more])
+
+
+def spoil(client: redis.Redis) -> None:
+    """Let a sum say less than it should, and tell of refusals besides."""
+    [key] = client.scan_iter("{tw:*}:a:*")
+    for name in client.hgetall(key):
+        if str(name).endswith(("cost_nanousd", "exchanges")):
+            client.hincrby(key, name, -1)
+    client.hset(key, f"{str(name).rpartition(SEPARATOR)[0]}{SEPARATOR}refused_x", 4)
+
+
+def test_sums_that_are_wrong_are_told_and_mended(
+    running: Server,
+    client: redis.Redis,
+    policy: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """By hour and tenant; counters agree all the while, and refusals stay counted."""
+    spend(running.url, policy, 3)
+    [key] = client.scan_iter("{tw:*}:a:*")
+    right = client.hgetall(key)
+    spoil(client)
+
+    assert run("verify", running, policy) == 1
+    out = capsys.readouterr().out
+    assert ": 2 agree\n" in out
+    assert "differs in" in out
+    assert "cost_nanousd, exchanges" in out
+    assert rebuild_sums(running) == 1
+    assert "Nothing was changed: --apply does it." in capsys.readouterr().out
+    assert client.hgetall(key) != right
+
+    assert rebuild_sums(running, "--apply") == 0
+    assert "Done where it says so." in capsys.readouterr().out
+    client.hdel(
+        key, *(name for name in client.hgetall(key) if "refused_x" in str(name))
+    )
+    assert client.hgetall(key) == right
+    assert run("verify", running, policy) == 0
+    assert rebuild_sums(running, "--apply", "--days", "400") == 0
+    assert "Nothing to put right" in capsys.readouterr().out
+
+
+def test_sums_as_json(
+    running: Server,
+    client: redis.Redis,
+    policy: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What they say and should, of each that differs."""
+    spend(running.url, policy, 2)
+    spoil(client)
+    assert run("verify", running, policy, "--json") == 1
+    verified: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert rebuild_sums(running, "--json", "--apply") == 0
+    rebuilt = json.loads(capsys.readouterr().out)
+
+    assert verified["agrees"] is True
+    assert verified["sums"] == rebuilt["sums"]
+    assert rebuilt["applied"] is True
+    assert (rebuilt["sums"]["verdicts"], rebuilt["sums"]["left"]) == ({"differs": 1}, 0)
+    [differing] = rebuilt["sums"]["differing"]
+    assert (differing["tenant"], differing["user"]) == ("acme", None)
+    assert differing["says"]["exchanges"] == 1
+    assert differing["should"]["exchanges"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "--policy: give the policy in force"),
+        (["--policy", "p", "--days", "41"], "counters are kept for 40 days"),
+        (["--rollups", "--allow-decrease"], "leave it out with --rollups"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    """It is said what would be right."""
+    assert main(["ledger", "rebuild", *arguments]) == 2
+    assert says in capsys.readouterr().err
 
 
 def test_budgets_of_issued_keys(

@@ -31,6 +31,8 @@ from tokenweir.core.holding import share_of
 from tokenweir.core.limits import parts_of
 from tokenweir.core.partition import tag_of
 from tokenweir.core.policy import Axis
+from tokenweir.core.record import HOUR_MS, hour_of
+from tokenweir.core.sums import SumFinding, SumVerdict
 from tokenweir.core.usage import Source, TokenUsage
 from tokenweir.core.window import Window
 from tokenweir.governance.channel import Channel
@@ -41,6 +43,7 @@ from tokenweir.ledger.inspector import Inspector
 from tokenweir.ledger.live import LiveReader
 from tokenweir.ledger.picture import Painter
 from tokenweir.ledger.redis import RedisStore
+from tokenweir.ledger.sums import SumsAuditor
 from tokenweir.ledger.sweeper import Sweeper
 from tokenweir.ledger.tagged import TaggedLedger
 
@@ -180,7 +183,7 @@ async def test_reader_sees_what_sidecars_wrote(
 
 @pytest.mark.usefixtures("admin")
 async def test_auditor_and_rebuilder_can_do_their_work(server: Server) -> None:
-    """The one sees counters, holds, records and sums; the other can write counters."""
+    """The one sees counters, holds, records, sums; the other can write sums, counters."""
     store = RedisStore(url_of(server, "sidecar"), Silent())
     limits = parts_of((DAY,), {"tenant": "acme"}, time.time_ns() // 1_000_000)
     amounts = Amounts(1, 40, 60, 700)
@@ -197,6 +200,14 @@ async def test_auditor_and_rebuilder_can_do_their_work(server: Server) -> None:
     amendment = Amendment(name[0], Window(name[1], before.end_ms), 0, 5, 1_000)
     with pytest.raises(LedgerUnavailableError):
         await inspector.amend(tag, [amendment])
+    assert (await SumsAuditor(inspector, HOUR_MS).audit()).differing == ()
+    hour = hour_of(await inspector.now_ms())
+    sums = [
+        SumFinding(hour, tuple("tkmpr"), user, SumVerdict.DIFFERS, {}, {"capped": 1})
+        for user in (None, "u")
+    ]
+    with pytest.raises(LedgerUnavailableError):
+        await inspector.mend(tag, hour, sums)
     await reader.close()
     await inspector.close()
 
@@ -205,6 +216,7 @@ async def test_auditor_and_rebuilder_can_do_their_work(server: Server) -> None:
     assert await inspector.amend(tag, [amendment]) == [True]
     after = (await inspector.look(tag, [name])).spendings[name]
     assert after == replace(before, spent=5)
+    assert await inspector.mend(tag, hour, sums) == [True, True]
     await inspector.close()
 
 

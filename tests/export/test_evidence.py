@@ -13,7 +13,7 @@ import pytest
 from tests.export.postgres_server import PostgresServer
 from tests.export.rows import MIDNIGHT_MS, row
 from tokenweir.core.usage_record import Exchange
-from tokenweir.export.evidence import exported
+from tokenweir.export.evidence import exported, exported_figures
 from tokenweir.export.jsonl import JsonlSink
 from tokenweir.export.postgres import PostgresSink
 from tokenweir.export.record import Row
@@ -43,6 +43,20 @@ def test_files(tmp_path: Path, form: str) -> None:
     assert known(list(exported(form.format(tmp_path)))) == told(rows)
 
 
+def test_figures(tmp_path: Path) -> None:
+    """What each adds to sums is read with it."""
+    rows = [row("0-1-a"), row("0-1-b", f"{MIDNIGHT_MS}-1", outcome="lost")]
+    sink = JsonlSink(tmp_path)
+    sink.open()
+    sink.write(rows, [])
+    sink.close()
+    found = list(exported_figures(str(tmp_path)))
+
+    assert known([each.exchange for each in found]) == told(rows)
+    assert [each.figures["cost_nanousd"] for each in found] == [250_000_075] * 2
+    assert [each.figures.get("outcome_lost", 0) for each in found] == [0, 1]
+
+
 def test_a_database(postgres: PostgresServer) -> None:
     """Rows of its table."""
     rows = [row("0-1-a"), row("0-1-b", f"{MIDNIGHT_MS}-1")]
@@ -52,6 +66,8 @@ def test_a_database(postgres: PostgresServer) -> None:
     sink.close()
 
     assert known(list(exported(postgres.url, "evidence"))) == told(rows)
+    figures = exported_figures(postgres.url, "evidence")
+    assert [each.figures["output_tokens"] for each in figures] == [20, 20]
 
 
 @pytest.mark.parametrize("change", [{"tenant": None}, {"cost_nanousd": "much"}])

@@ -1,4 +1,4 @@
-"""`tokenweir ledger`: whether budgets' counters are right, and how to put them right."""
+"""`tokenweir ledger`: whether counters and sums are right, and how to put them right."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import pathlib
 import secrets
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,29 +20,43 @@ from tokenweir.cli.found_ledger import found_ledger_url, no_answer
 from tokenweir.cli.ledger_option import LedgerOptionError
 from tokenweir.cli.numbers import number
 from tokenweir.cli.problems import tell
+from tokenweir.cli.records_option import (
+    add_records_options,
+    read_all,
+    records_source,
+)
 from tokenweir.core.errors import LedgerUnavailableError, PolicyError, TokenweirError
 
 if TYPE_CHECKING:  # slow
     from tokenweir.core.policy import Policy
     from tokenweir.ledger.audit import Audit
     from tokenweir.ledger.inspector import Inspector
+    from tokenweir.ledger.sums import SumsAudit
 
 DAY_MS = 86_400_000
-# Counters are kept for forty days after their window.
+# Counters are kept for forty days after their window, sums for thirteen months.
 MAX_DAYS = 40
+MAX_SUMS_DAYS = 400
+# Records are in the ledger for so long.
+SUMS_DAYS = 7
 
-_HELP = "prove that budgets' counters are right, and repair them"
-_DESCRIPTION = "Prove that budgets' counters are right, and repair them."
+_HELP = "prove that budgets' counters and hourly sums are right, and repair them"
+_DESCRIPTION = (
+    "Prove that budgets' counters and hourly sums are right, and repair them."
+)
 _VERIFY = """\
 Compare the counter of each budget, in the window that is open now, with what records and
 hourly sums in the ledger say that was spent, and with exported records if they are given:
 those win where they know more. What is reserved is compared with what holds have taken.
+And compare the hourly sums of the last seven days (or --days) with the records.
 
 The policy says which budgets there are, so it has to be the one that is in force; keys
 that were issued through the ledger are found there. Nothing is changed.
 
-What is not proven to agree is told: too low, too high, or "can't tell" and why. The exit
-code is 0 if every counter agrees, else 1.
+What is not proven to agree is told: too low, too high, or "can't tell" and why; of sums
+what differs, by hour and tenant. Sums that tell of more than records do are counted, and
+no disagreement: records end first. The exit code is 0 if every counter agrees and no sum
+differs, else 1.
 """
 _REBUILD = """\
 Do as `verify` does, and put right what is wrong: what is missing is added to the
@@ -52,6 +66,12 @@ taken. Thresholds that are passed so count as told. One such command runs at a t
 Counters only go up unless --allow-decrease is given: an older snapshot makes them too
 low. Without --apply it is only told what would be done.
 
+With --rollups hourly sums are put right instead, those by end user too: they say then
+what the records say, if those (with exported ones: give --records) tell of as many
+exchanges as the sums. Refusals and matched quotas have no record, and stay as they are.
+No policy is needed for that. It may run while exchanges go on, and repeating it is
+harmless.
+
 The exit code is 0 if nothing is (or is left) to do, else 1.
 """
 _EPILOG = """\
@@ -59,6 +79,7 @@ examples:
   tokenweir ledger verify --policy policy.yaml
   tokenweir ledger verify --policy policy.yaml --records /var/lib/usage --days 7
   tokenweir ledger rebuild --policy policy.yaml --records /var/lib/usage --apply
+  tokenweir ledger rebuild --rollups --records /var/lib/usage --days 30 --apply
 
 docs/ledger.md tells what to do after Redis has lost data.
 """
@@ -70,12 +91,19 @@ def add_parser(subparsers: Subparsers) -> None:
     verbs = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="verb", required=True
     )
-    verify = _add(verbs, "verify", "compare counters with the evidence", _VERIFY)
+    verify = _add(
+        verbs, "verify", "compare counters and sums with the evidence", _VERIFY
+    )
     verify.add_argument(
         "--all", action="store_true", help="tell of counters that agree, too"
     )
     verify.set_defaults(run=run_verify)
-    repair = _add(verbs, "rebuild", "put counters right", _REBUILD)
+    repair = _add(verbs, "rebuild", "put counters or sums right", _REBUILD)
+    repair.add_argument(
+        "--rollups",
+        action="store_true",
+        help="put hourly sums right, and not counters of budgets",
+    )
     repair.add_argument("--apply", action="store_true", help="do it")
     repair.add_argument(
         "--allow-decrease",
@@ -97,28 +125,20 @@ def _add(verbs: Any, name: str, help_: str, text: str) -> argparse.ArgumentParse
         "--policy",
         type=pathlib.Path,
         metavar="FILE",
-        required=True,
-        help="the policy in force: it says which budgets there are",
+        help="the policy in force: it says which budgets there are (not needed for "
+        "--rollups)"
+        if name == "rebuild"
+        else "the policy in force: it says which budgets there are",
+        required=name != "rebuild",
     )
     parser.add_argument("--ledger", metavar="URL", help=LEDGER_HELP)
-    parser.add_argument(
-        "--records",
-        action="append",
-        default=[],
-        metavar="WHERE",
-        help="exported records: a file or folder of JSON lines, a postgresql:// URL, or "
-        "env:NAME of a variable with one; can be given several times",
-    )
-    parser.add_argument(
-        "--table",
-        metavar="NAME",
-        help="of the PostgreSQL that records are in (default: tokenweir_usage)",
-    )
+    add_records_options(parser)
     parser.add_argument(
         "--days",
-        type=number(1, MAX_DAYS),
+        type=number(1, MAX_SUMS_DAYS if name == "rebuild" else MAX_DAYS),
         metavar="N",
-        help="also windows that ended within the last N days (default: open ones only)",
+        help="also windows that ended within the last N days (default: open ones only); "
+        "sums of the last N days (default: 7)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, everything")
     return parser
@@ -129,7 +149,7 @@ class _Task:
     """What is looked into, and by which evidence."""
 
     url: str
-    policy: Policy
+    policy: Policy | None
     sources: Sequence[str]
     table: str | None
     days: int | None
@@ -143,20 +163,30 @@ def run_verify(arguments: argparse.Namespace) -> int:
             verify_document,
             verify_text,
         )
+        from tokenweir.cli.sums_text import sums_document, sums_text  # noqa: PLC0415
 
-        async with _auditing(task) as (_, audit):
+        async with _auditing(task) as (inspector, audit):
             found = await audit()
+            sums = await _sums(inspector, task)
         if arguments.json:
-            print(json.dumps(verify_document(found), indent=2))
+            document = {**verify_document(found), "sums": sums_document(sums)}
+            print(json.dumps(document, indent=2))
         else:
             print(verify_text(found, everything=arguments.all, bold=_is_terminal()))
-        return EXIT_FINE if found.agrees else EXIT_PROBLEMS
+            print(f"\n{sums_text(sums, bold=_is_terminal())}")
+        is_fine = found.agrees and not sums.differing
+        return EXIT_FINE if is_fine else EXIT_PROBLEMS
 
     return _run(arguments, verify)
 
 
 def run_rebuild(arguments: argparse.Namespace) -> int:
     """Put right, and tell."""
+    if (problem := _misuse(arguments)) is not None:
+        print(problem, file=sys.stderr)
+        return EXIT_USAGE
+    if arguments.rollups:
+        return _run(arguments, lambda task: _rebuild_sums(task, arguments))
 
     async def repair(task: _Task) -> int:
         from tokenweir.cli.ledger_text import (  # noqa: PLC0415 -- slow
@@ -190,6 +220,57 @@ def run_rebuild(arguments: argparse.Namespace) -> int:
     return _run(arguments, repair)
 
 
+def _misuse(arguments: argparse.Namespace) -> str | None:
+    """Return what is wrong with options that do not go together."""
+    if arguments.rollups:
+        if arguments.allow_decrease:
+            return "--allow-decrease is for counters: leave it out with --rollups"
+        return None
+    if arguments.policy is None:
+        return "--policy: give the policy in force (only --rollups needs none)"
+    if arguments.days is not None and arguments.days > MAX_DAYS:
+        return (
+            f"--days: counters are kept for {MAX_DAYS} days; only --rollups goes "
+            "further back"
+        )
+    return None
+
+
+async def _rebuild_sums(task: _Task, arguments: argparse.Namespace) -> int:
+    """Put sums right, and tell."""
+    from tokenweir.cli.sums_text import (  # noqa: PLC0415 -- slow
+        sums_document,
+        sums_text,
+    )
+    from tokenweir.ledger.inspector import Inspector  # noqa: PLC0415 -- slow
+    from tokenweir.telemetry.fanout import Fanout  # noqa: PLC0415 -- slow
+
+    inspector = Inspector(task.url, Fanout(()))
+    try:
+        sums = await _sums(inspector, task, mends=arguments.apply)
+    finally:
+        await inspector.close()
+    if arguments.json:
+        document = {"applied": arguments.apply, "sums": sums_document(sums)}
+        print(json.dumps(document, indent=2))
+    else:
+        print(sums_text(sums, bold=_is_terminal()))
+        print(f"\n{_outcome(len(sums.differing), arguments)}")
+    is_done = not (sums.left if arguments.apply else sums.differing)
+    return EXIT_FINE if is_done else EXIT_PROBLEMS
+
+
+async def _sums(inspector: Inspector, task: _Task, *, mends: bool = False) -> SumsAudit:
+    """Compare sums with records, and put them right if that is asked for."""
+    from tokenweir.export.evidence import exported_figures  # noqa: PLC0415 -- slow
+    from tokenweir.ledger.sums import SumsAuditor  # noqa: PLC0415 -- slow
+
+    days_ms = (task.days or SUMS_DAYS) * DAY_MS
+    figures = read_all(task.sources, task.table, exported_figures)
+    auditor = SumsAuditor(inspector, days_ms, figures)
+    return await (auditor.rebuild() if mends else auditor.audit())
+
+
 def _outcome(steps: int, arguments: argparse.Namespace) -> str:
     if not steps:
         return "Nothing to put right, as far as can be told."
@@ -203,12 +284,14 @@ def _run(arguments: argparse.Namespace, what: Callable[[_Task], Awaitable[int]])
 
     try:
         url = found_ledger_url(arguments.ledger)
-        sources = [_source(given) for given in arguments.records]
+        sources = [records_source(given) for given in arguments.records]
     except LedgerOptionError as error:
         print(error, file=sys.stderr)
         return EXIT_USAGE
     try:
-        policy = load_policy(arguments.policy, os.environ, credentials=False)
+        policy = None
+        if arguments.policy is not None:
+            policy = load_policy(arguments.policy, os.environ, credentials=False)
     except PolicyError as error:
         tell(arguments.policy, error, sys.stdout, sys.stderr)
         return EXIT_PROBLEMS
@@ -247,6 +330,7 @@ async def _auditing(
     task: _Task,
 ) -> AsyncIterator[tuple[Inspector, Callable[[], Awaitable[Audit]]]]:
     """Give what looks into the ledger."""
+    from tokenweir.export.evidence import exported  # noqa: PLC0415 -- slow
     from tokenweir.ledger.audit import Auditor  # noqa: PLC0415 -- slow
     from tokenweir.ledger.inspector import Inspector  # noqa: PLC0415 -- slow
     from tokenweir.ledger.redis import RedisStore  # noqa: PLC0415 -- slow
@@ -260,7 +344,8 @@ async def _auditing(
         if task.days is not None:
             since_ms = await inspector.now_ms() - task.days * DAY_MS
         policy = await _with_issued_keys(task)
-        auditor = Auditor(inspector, store, policy, _exported(task), since_ms)
+        exchanges = read_all(task.sources, task.table, exported)
+        auditor = Auditor(inspector, store, policy, exchanges, since_ms)
         return await auditor.audit()
 
     try:
@@ -279,30 +364,11 @@ async def _with_issued_keys(task: _Task) -> Policy:
     from tokenweir.config.issued_keys import with_issued_keys  # noqa: PLC0415 -- slow
     from tokenweir.governance.key_desk import newest_at  # noqa: PLC0415 -- slow
 
+    assert task.policy is not None
     envelope = await newest_at(task.url, ())
     if envelope is None:
         return task.policy
     return with_issued_keys(task.policy, envelope.content)
-
-
-def _exported(task: _Task) -> Iterator[Any]:
-    from tokenweir.export.evidence import exported  # noqa: PLC0415 -- slow
-    from tokenweir.export.open_sink import DEFAULT_TABLE  # noqa: PLC0415 -- slow
-
-    for source in task.sources:
-        yield from exported(source, task.table or DEFAULT_TABLE)
-
-
-def _source(given: str) -> str:
-    variable = given.removeprefix("env:")
-    if variable == given:
-        return given
-    value = os.environ.get(variable, "")
-    if not value:
-        raise LedgerOptionError(
-            f"--records: the variable {variable} is empty or not set: put a URL into it"
-        )
-    return value
 
 
 def _is_terminal() -> bool:

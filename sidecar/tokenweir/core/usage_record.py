@@ -82,11 +82,12 @@ class Exchanges:
         """
         Return as how many exchanges sums tell one of these.
 
-        One that was settled when nobody remembered that it was lost is told twice.
+        One that was settled when nobody remembered that it was lost is told twice. Where
+        all that is left are corrections, there was a record that they correct.
         """
         corrections = self._entries.get(exchange.hold_id, {exchange.entry: False})
         count = sum(not corrects for corrects in corrections.values())
-        return count - exchange.is_retracted
+        return max(1, count) - exchange.is_retracted
 
 
 def exchange_of(

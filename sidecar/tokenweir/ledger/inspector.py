@@ -1,9 +1,10 @@
 """
-Looking into a ledger as a whole, and putting budgets right: for operators.
+Looking into a ledger as a whole, and putting it right: for operators.
 
 A look at a tag is one script's: counters, holds and the newest record are of the same
 moment. So what was settled up to that record is just what the counters have counted,
-however many exchanges are under way.
+however many exchanges are under way. And what is looked at of an hour is just what was
+written with the records up to that one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from dataclasses import dataclass, field
 
 from tokenweir.core.amendment import Amendment
 from tokenweir.core.budget import Spending
+from tokenweir.core.partition import all_tags
+from tokenweir.core.record import SEPARATOR
+from tokenweir.core.sums import SumFinding
 from tokenweir.ledger import keys, scripts, wire
 from tokenweir.ledger.link import Command, Link
 from tokenweir.telemetry.hooks import LedgerEvents
@@ -43,6 +47,22 @@ class Look:
     spendings: Mapping[CounterName, Spending] = field(default_factory=dict)
     taken: Mapping[CounterName, int] = field(default_factory=dict)
     holds: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class HourLook:
+    """
+    An hour's sums under a tag, at one moment.
+
+    Attributes:
+        last_record: Id of the newest usage record; ``""``: there is none.
+        sums: By group and figure.
+        users: By group, end user and figure.
+    """
+
+    last_record: str = ""
+    sums: Mapping[str, int] = field(default_factory=dict)
+    users: Mapping[str, int] = field(default_factory=dict)
 
 
 class Inspector:
@@ -120,6 +140,60 @@ class Inspector:
             is_full = len(entries) == RECORDS_A_PAGE
             first = f"({entries[-1][0].decode()}" if is_full else ""
 
+    async def hours(self, first: int, last: int) -> dict[str, set[int]]:
+        """
+        Return which hours since 1970 have sums, by tag.
+
+        Only hours from *first* to *last*. A tag with records only has none, and is there.
+        """
+        tags = all_tags()
+        hours = [("ZRANGEBYSCORE", keys.hours(tag), first, last) for tag in tags]
+        newest = [
+            ("XREVRANGE", keys.records(tag), "+", "-", "COUNT", 1) for tag in tags
+        ]
+        found = await self._link.read([*hours, *newest])
+        told = zip(tags, found[: len(tags)], found[len(tags) :], strict=True)
+        return {
+            tag: {int(hour) for hour in some}
+            for tag, some, records in told
+            if some or records
+        }
+
+    async def hour(self, tag: str, hour: int) -> HourLook:
+        """Return the sums of an *hour* since 1970 under *tag*."""
+        arguments: Command = ["", hour]
+        last, sums, users = await self._link.run(
+            scripts.HOUR, keys.root(tag), arguments
+        )
+        return HourLook(
+            last.decode(),
+            {name: int(figure) for name, figure in _pairs(sums)},
+            wire.user_sums_of(dict(_pairs(users))),
+        )
+
+    async def mend(
+        self, tag: str, hour: int, findings: Sequence[SumFinding]
+    ) -> list[bool]:
+        """
+        Have sums of an *hour* say what they should, by *findings*.
+
+        Returns:
+            Of each whether it was done; False: it has changed since, or is so old that
+            such are kept no longer.
+        """
+        arguments: list[str | int] = ["", hour, len(findings)]
+        for each in findings:
+            is_user = each.user is not None
+            name = (*each.group, each.user or "") if is_user else each.group
+            # All that records tell, also what is right: it would change with the rest.
+            figures = sorted({**each.says, **each.should})
+            arguments += (SEPARATOR.join((*name, "")), int(is_user), len(figures))
+            for figure in figures:
+                said, due = each.says.get(figure, 0), each.should.get(figure, 0)
+                arguments += (figure, said, due)
+        done = await self._link.run(scripts.MEND, keys.root(tag), arguments)
+        return [bool(each) for each in done]
+
     async def amend(self, tag: str, amendments: Sequence[Amendment]) -> list[bool]:
         """Carry out *amendments* under *tag*; return of each if it was possible."""
         arguments: list[str | int] = ["", len(amendments)]
@@ -138,6 +212,11 @@ class Inspector:
     async def close(self) -> None:
         """Give connections back."""
         await self._link.close()
+
+
+def _pairs(flat: Sequence[bytes]) -> list[tuple[str, str]]:
+    texts = [each.decode() for each in flat]
+    return list(zip(texts[::2], texts[1::2], strict=True))
 
 
 def _name(text: str) -> CounterName:

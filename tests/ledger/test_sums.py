@@ -1,0 +1,407 @@
+"""Hourly sums on real servers are what records say, and are rebuilt from them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+import redis
+
+from tests.ledger.builders import Clock, Recorder
+from tests.ledger.traffic import Traffic
+from tests.servers import Server
+from tokenweir.core.partition import all_tags, tag_of
+from tokenweir.core.record import GROUP, HOUR_MS, SEPARATOR, hour_of
+from tokenweir.core.sums import Recorded, SumFinding, SumVerdict, recorded
+from tokenweir.ledger.inspector import HourLook, Inspector
+from tokenweir.ledger.keys import ROLLUP_KEPT_MS, USERS_KEPT_MS, rollup, user_rollup
+from tokenweir.ledger.redis import RedisStore
+from tokenweir.ledger.sums import PASSES, SumsAudit, SumsAuditor
+
+DAY_MS = 24 * HOUR_MS
+Key = Callable[[str, int], str]
+Sums = dict[tuple[str, int], tuple[dict[str, int], dict[str, int]]]
+
+
+@dataclass
+class Ledger:
+    """
+    A ledger on a real server, with traffic that began some hours ago.
+
+    Attributes:
+        url: Of the server.
+        events: What its clients report.
+        exported: What is known from elsewhere.
+    """
+
+    url: str
+    events: Recorder = field(default_factory=Recorder)
+    exported: list[Recorded] = field(default_factory=list)
+    days_ms: int = 7 * DAY_MS
+
+    async def begin(self, seed: int) -> None:
+        """Connect, and get ready to have traffic."""
+        self.inspector = Inspector(self.url, self.events)
+        clock = Clock(await self.inspector.now_ms() - 40 * HOUR_MS)
+        store = RedisStore(self.url, self.events, deadline_seconds=30, now_ms=clock)
+        self.store = store
+        self.traffic = Traffic(store, clock, random.Random(seed))
+
+    async def records(self) -> list[Recorded]:
+        """Every record that there is, as an export has it."""
+        return [
+            recorded(dict(record), entry, "export")
+            for tag in all_tags()
+            async for entry, record in self.inspector.records(tag, 0, "+")
+        ]
+
+    def auditor(self) -> SumsAuditor:
+        """What compares and rebuilds."""
+        return SumsAuditor(self.inspector, self.days_ms, self.exported)
+
+    async def sums(self) -> Sums:
+        """All sums, without zeros, by tag and hour; then those by user."""
+        found = await self.store.rollups(all_tags(), 0, 10**7, with_users=True)
+        return {
+            (each.tag, each.hour): (_nonzero(each.sums), _nonzero(each.users))
+            for each in found
+        }
+
+    async def close(self) -> None:
+        """Give connections back."""
+        await self.store.close()
+        await self.inspector.close()
+        assert self.events.faults == []
+
+
+def _nonzero(sums: object) -> dict[str, int]:
+    assert isinstance(sums, dict)
+    return {name: figure for name, figure in sums.items() if figure}
+
+
+@pytest.fixture
+def client(valkey: Server) -> Iterator[redis.Redis]:
+    """A stranger with a connection."""
+    with redis.Redis.from_url(valkey.url, decode_responses=True) as client:
+        yield client
+
+
+@pytest.fixture
+async def ledger(valkey: Server) -> AsyncIterator[Ledger]:
+    """One that has had no traffic yet."""
+    made = Ledger(valkey.url)
+    await made.begin(7)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def inspector(server: Server, events: Recorder) -> AsyncIterator[Inspector]:
+    """One that looks into an empty server of each kind."""
+    made = Inspector(server.url, events)
+    yield made
+    await made.close()
+    assert events.faults == []
+
+
+def spoil(client: redis.Redis, dice: random.Random) -> int:
+    """Lower figures of sums at random, and drop some hours; return how many."""
+    spoilt = 0
+    for key in sorted(client.scan_iter("{tw:*}:a:*")):
+        if dice.random() < 0.2:
+            client.delete(key, key.replace(":a:", ":n:"))
+            spoilt += 1
+            continue
+        for name, figure in client.hgetall(key).items():
+            is_tallied = "refused" in name
+            if dice.random() < 0.3 and not is_tallied:
+                client.hincrby(key, name, -dice.randrange(int(figure) + 1))
+                spoilt += 1
+    for key in sorted(client.scan_iter("{tw:*}:n:*")):
+        for name in client.hgetall(key):
+            if dice.random() < 0.3:
+                client.hdel(key, name)
+                spoilt += 1
+    return spoilt
+
+
+async def test_sums_are_what_is_written(ledger: Ledger) -> None:
+    """Whatever happens to exchanges, sums and records agree in every hour and group."""
+    await ledger.traffic.go(150)
+    found = await ledger.auditor().audit()
+
+    assert set(found.verdicts) == {SumVerdict.AGREES}
+    assert found.verdicts[SumVerdict.AGREES] > 30
+    assert found.differing == ()
+    assert any(users for _, users in (await ledger.sums()).values())
+
+
+async def test_an_empty_ledger_has_nothing(ledger: Ledger) -> None:
+    """There is nothing to compare, and nothing to do."""
+    found = await ledger.auditor().rebuild()
+
+    assert (found.verdicts, found.differing, found.left) == ({}, (), ())
+    assert found.first_hour == hour_of(found.now_ms - 7 * DAY_MS)
+
+
+async def test_sums_are_rebuilt(ledger: Ledger, client: redis.Redis) -> None:
+    """
+    Whatever they have lost they say again, in every field; what no record tells stays.
+    Once more there is nothing to do.
+    """
+    await ledger.traffic.go(120)
+    tag = tag_of("acme")
+    await ledger.store.tally(
+        tag,
+        hour_of(ledger.traffic.clock.now_ms),
+        {SEPARATOR.join(("acme", *"kmpr", "refused_acme.usd")): 4},
+    )
+    right = await ledger.sums()
+    assert spoil(client, random.Random(1)) > 30
+    ledger.exported = await ledger.records()
+    before = await ledger.auditor().audit()
+    done = await ledger.auditor().rebuild()
+
+    assert before.differing
+    assert before.differing == done.differing
+    assert done.left == ()
+    assert _told_by_records(await ledger.sums()) == _told_by_records(right)
+    client.config_resetstat()
+    again = await ledger.auditor().rebuild()
+    assert again.differing == ()
+    assert not {"cmdstat_hincrby", "cmdstat_hset"} & set(client.info("commandstats"))
+    assert all(client.pttl(key) > 0 for key in client.scan_iter("{tw:*}:[an]*"))
+
+
+def _told_by_records(sums: Sums) -> Sums:
+    return {
+        place: (
+            {name: figure for name, figure in own.items() if "refused" not in name},
+            users,
+        )
+        for place, (own, users) in sums.items()
+    }
+
+
+async def test_what_no_record_tells_stays(ledger: Ledger, client: redis.Redis) -> None:
+    """Refusals and matched quotas of a group are as they were when it is put right."""
+    await ledger.traffic.go(60)
+    key = min(client.scan_iter("{tw:*}:a:*"))
+    name = str(next(iter(client.hgetall(key))))
+    prefix = name.rpartition(SEPARATOR)[0]
+    for figure in ("refused_x", "refused:unknown_key", "matched_x"):
+        client.hset(key, f"{prefix}{SEPARATOR}{figure}", 7)
+    client.hincrby(key, f"{prefix}{SEPARATOR}requests", -1)
+    done = await ledger.auditor().rebuild()
+
+    assert len(done.differing) == 1
+    assert [
+        client.hget(key, f"{prefix}{SEPARATOR}{figure}")
+        for figure in ("refused_x", "refused:unknown_key", "matched_x")
+    ] == ["7", "7", "7"]
+    assert (await ledger.auditor().audit()).differing == ()
+
+
+async def test_an_export_knows_what_was_lost(
+    ledger: Ledger, client: redis.Redis
+) -> None:
+    """An empty ledger gets its sums back, and what came after is added once."""
+    await ledger.traffic.go(120)
+    ledger.exported = await ledger.records()
+    before = await ledger.sums()
+    client.flushall()
+    ledger.traffic.running.clear()
+    await ledger.traffic.go(60)
+    after = await ledger.sums()
+    assert (await ledger.auditor().rebuild()).left == ()
+
+    rebuilt = await ledger.sums()
+    for place, (sums, users) in rebuilt.items():
+        for number, own in enumerate((sums, users)):
+            parts = [each.get(place, ({}, {}))[number] for each in (before, after)]
+            assert own == {
+                name: parts[0].get(name, 0) + parts[1].get(name, 0)
+                for name in {**parts[0], **parts[1]}
+            }
+    assert set(rebuilt) == {*before, *after}
+
+
+async def test_records_that_are_gone_say_nothing(
+    ledger: Ledger, client: redis.Redis
+) -> None:
+    """Where sums tell of more than records do they stay, and are told to be unproven."""
+    await ledger.traffic.go(80)
+    right = await ledger.sums()
+    for tag in all_tags():
+        client.xtrim(f"{{{tag}}}:u", maxlen=2, approximate=False)
+    done = await ledger.auditor().rebuild()
+
+    assert done.verdicts[SumVerdict.UNPROVEN] > 2
+    assert done.differing == ()
+    assert await ledger.sums() == right
+
+
+# === while exchanges go on ========================================================
+
+
+@dataclass
+class Busy:
+    """An inspector beside which exchanges end, between every look and what follows."""
+
+    inner: Inspector
+    traffic: Traffic
+    settles: int = 12
+
+    def __post_init__(self) -> None:
+        self.now_ms = self.inner.now_ms
+        self.hours = self.inner.hours
+        self.records = self.inner.records
+
+    async def hour(self, tag: str, hour: int) -> HourLook:
+        """Look, and go on."""
+        await self._go_on()
+        found = await self.inner.hour(tag, hour)
+        await self._go_on()
+        return found
+
+    async def mend(
+        self, tag: str, hour: int, findings: Sequence[SumFinding]
+    ) -> list[bool]:
+        """Go on, and mend."""
+        await self._go_on()
+        return await self.inner.mend(tag, hour, findings)
+
+    async def _go_on(self) -> None:
+        if self.settles > 0:
+            self.settles -= 1
+            for _ in range(3):
+                await self.traffic.begin()
+                await self.traffic.end()
+
+
+async def test_nothing_is_counted_twice_beside_traffic(
+    ledger: Ledger, client: redis.Redis
+) -> None:
+    """
+    What is settled while sums are compared and put right is in them once: exchanges
+    before the hour was looked at, between, and after. Once all is quiet nothing is left.
+    """
+    await ledger.traffic.go(60)
+    ledger.traffic.clock.now_ms = await ledger.inspector.now_ms()
+    for _ in range(40):
+        await ledger.traffic.begin()
+        await ledger.traffic.end()
+    spoil(client, random.Random(2))
+    busy = Busy(ledger.inspector, ledger.traffic)
+    done = await SumsAuditor(busy, 7 * DAY_MS, await ledger.records()).rebuild()
+    quiet = await ledger.auditor().rebuild()
+
+    assert done.differing
+    assert busy.settles == 0
+    assert len(quiet.differing) <= len(done.left)
+    final = await ledger.auditor().audit()
+    assert set(final.verdicts) <= {SumVerdict.AGREES, SumVerdict.UNPROVEN}
+    assert final.differing == ()
+
+
+class Stubborn(Busy):
+    """One whose sums have always changed."""
+
+    async def mend(
+        self,
+        tag: str,  # noqa: ARG002
+        hour: int,  # noqa: ARG002
+        findings: Sequence[SumFinding],
+    ) -> list[bool]:
+        """Do nothing."""
+        self.settles -= 1
+        return [False for _ in findings]
+
+
+async def test_sums_that_change_all_the_time_are_left(
+    ledger: Ledger, client: redis.Redis
+) -> None:
+    """After some tries it is told that they differ still."""
+    await ledger.traffic.go(40)
+    key = min(client.scan_iter("{tw:*}:a:*"))
+    client.hincrby(key, next(iter(client.hgetall(key))), -1)
+    busy = Stubborn(ledger.inspector, ledger.traffic, settles=0)
+    done = await SumsAuditor(busy, 7 * DAY_MS).rebuild()
+
+    assert len(done.left) == len(done.differing) == 1
+    assert busy.settles == -PASSES
+
+
+# === mending ======================================================================
+
+GROUP_A = tuple("abcde")[: len(GROUP)]
+
+
+def finding(hour: int, says: int, should: int, user: str | None = None) -> SumFinding:
+    """A sum that says one thing and should say another."""
+    figures = (
+        {"exchanges": n, "cost_nanousd": 5 * n} if n else {} for n in (says, should)
+    )
+    return SumFinding(hour, GROUP_A, user, SumVerdict.DIFFERS, *figures)
+
+
+@pytest.mark.parametrize("user", [None, "u1"])
+async def test_a_sum_that_has_changed_is_left_alone(
+    inspector: Inspector, user: str | None
+) -> None:
+    """So the same once more does nothing, to groups and to users."""
+    hour = hour_of(await inspector.now_ms())
+    mend = inspector.mend
+    first = [finding(hour, 0, 3, user)]
+    assert await mend("tw:017", hour, first) == [True]
+    assert await mend("tw:017", hour, first) == [False]
+    assert await mend("tw:017", hour, [finding(hour, 2, 9, user)]) == [False]
+    look = await inspector.hour("tw:017", hour)
+    own = look.sums if user is None else look.users
+
+    assert sorted(own.values()) == [3, 15]
+    assert await mend("tw:017", hour, [finding(hour, 3, 2, user)]) == [True]
+    look = await inspector.hour("tw:017", hour)
+    assert sorted((look.sums if user is None else look.users).values()) == [2, 10]
+    assert look.last_record == ""
+
+
+@pytest.mark.parametrize(
+    ("user", "kept_ms", "key"),
+    [(None, ROLLUP_KEPT_MS, rollup), ("u1", USERS_KEPT_MS, user_rollup)],
+)
+async def test_nothing_is_kept_for_longer(
+    inspector: Inspector, server: Server, user: str | None, kept_ms: int, key: Key
+) -> None:
+    """An hour that is rebuilt ends when it would have ended; one that has ended stays so."""
+    now_ms = await inspector.now_ms()
+    gone, old = hour_of(now_ms - kept_ms) - 1, hour_of(now_ms - kept_ms) + 2
+    mend = inspector.mend
+    assert await mend("tw:017", gone, [finding(gone, 0, 3, user)]) == [False]
+    assert await mend("tw:017", old, [finding(old, 0, 3, user)]) == [True]
+
+    with redis.Redis.from_url(server.url) as client:
+        assert 0 < int(client.pttl(key("tw:017", old))) <= 2 * HOUR_MS
+        assert not client.exists(key("tw:017", gone))
+    hours = {} if user else {"tw:017": {old}}
+    assert await inspector.hours(0, 10**7) == hours
+
+
+async def test_users_of_old_hours(ledger: Ledger, client: redis.Redis) -> None:
+    """Of hours of more than 35 days ago only the sums of groups come back."""
+    ledger.traffic.clock.now_ms -= 40 * DAY_MS
+    ledger.days_ms = 60 * DAY_MS
+    await ledger.traffic.go(40)
+    ledger.exported = await ledger.records()
+    before = await ledger.sums()
+    client.flushall()
+    assert (await ledger.auditor().rebuild()).left == ()
+
+    after = await ledger.sums()
+    assert {place: own for place, (own, _) in after.items()} == {
+        place: own for place, (own, _) in before.items()
+    }
+    assert not any(users for _, users in after.values())
+    assert isinstance(await ledger.auditor().audit(), SumsAudit)
