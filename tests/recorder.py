@@ -1,5 +1,7 @@
 """Notes what would be logged and measured."""
 
+from collections.abc import Mapping
+
 from tokenweir.core.budget import Crossing
 from tokenweir.telemetry.hooks import FROM_FILE, Delivery, ExchangeDetails, Origin
 
@@ -12,12 +14,14 @@ class Recorder:
         exchanges: That ended, in order.
         faults: Where they were, and what.
         stale: What Envoy was said not to be rendered from.
+        ineffective: Digests of policies, and quotas that were said to have no effect.
     """
 
     def __init__(self) -> None:
         self.exchanges: list[ExchangeDetails] = []
         self.faults: list[tuple[str, BaseException]] = []
         self.stale: list[tuple[str, ...]] = []
+        self.ineffective: list[tuple[str, dict[str, str]]] = []
 
     def __call__(self, details: ExchangeDetails) -> None:
         self.exchanges.append(details)
@@ -44,6 +48,9 @@ class Recorder:
 
     def envoy_rendering(self, stale: tuple[str, ...]) -> None:
         self.stale.append(stale)
+
+    def quotas_ineffective(self, digest: str, found: Mapping[str, str]) -> None:
+        self.ineffective.append((digest, dict(found)))
 
     def webhook(self, outcome: Delivery, waiting: int, reason: str = "") -> None:
         """Nobody asks for it."""

@@ -22,6 +22,7 @@ import uvloop
 
 from tokenweir.admin.readiness import ReadinessProbe
 from tokenweir.admin.server import AdminServer
+from tokenweir.config.effect_check import EffectCheck
 from tokenweir.config.load import load_policy
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Model, Policy
@@ -142,6 +143,7 @@ class Processor:
         self._hooks = Fanout(
             sinks, self._metrics.sink_failed, self._webhook.tell, self._tally
         )
+        self._effect = EffectCheck(self._hooks, _now_ms)
         self._counter = TokenCounter(on_fault=self._hooks.fault)
         self._store = RedisStore(
             settings.ledger_url,
@@ -219,6 +221,7 @@ class Processor:
         self._log.event("draining")
         await self._server.drain()
         await self._source.stop()
+        await self._effect.stop()
         await self._await_exchanges()
         for exchange in tuple(self._services.responding):
             exchange.drain()
@@ -238,6 +241,7 @@ class Processor:
     async def abandon(self) -> None:
         """Leave before anything was served."""
         await self._source.stop()
+        await self._effect.stop()
         await self._tally.stop()
         await self._sweeper.stop()
         await self._eviction.stop()
@@ -278,6 +282,7 @@ class Processor:
     def _use_policy(self, policy: Policy) -> None:
         self._metrics.use_policy(policy)
         self._tally.use_policy(policy)
+        self._effect.use_policy(policy)
         self._webhook.use(policy.webhook)
         self._rendering.policy_changed()
 

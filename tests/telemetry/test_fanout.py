@@ -1,3 +1,5 @@
+from collections.abc import Mapping
+
 import pytest
 
 from tests.telemetry.exchanges import ADMITTED
@@ -45,6 +47,9 @@ class Recorder:
     def envoy_rendering(self, stale: tuple[str, ...]) -> None:
         self.calls.append(("envoy_rendering", stale))
 
+    def quotas_ineffective(self, digest: str, found: Mapping[str, str]) -> None:
+        self.calls.append(("quotas_ineffective", digest, found))
+
     def fault(self, where: str, error: BaseException) -> None:
         self.calls.append(("fault", where, error))
 
@@ -71,6 +76,7 @@ CALLS: list[tuple[object, ...]] = [
     ("policy_loaded", "0123456789ab", FROM_FILE),
     ("policy_refused", ("tenants: missing",)),
     ("envoy_rendering", ("retries",)),
+    ("quotas_ineffective", "0123456789ab", {"acme.tpm": "outdone"}),
     ("webhook", Delivery.FAILED, 3, "status_500"),
     ("fault", "request", ERROR),
 ]
@@ -87,6 +93,7 @@ def call_all(fanout: Fanout) -> None:
     fanout.policy_loaded("0123456789ab")
     fanout.policy_refused(("tenants: missing",))
     fanout.envoy_rendering(("retries",))
+    fanout.quotas_ineffective("0123456789ab", {"acme.tpm": "outdone"})
     fanout.webhook(Delivery.FAILED, 3, "status_500")
     fanout.fault("request", ERROR)
 

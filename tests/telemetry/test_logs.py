@@ -422,6 +422,27 @@ def test_envoy_rendering(sink: Sink) -> None:
     assert (current["event"], current["level"]) == ("envoy_current", "info")
 
 
+def test_quotas_ineffective(sink: Sink) -> None:
+    """They are told once for a policy, and again when they change; the first twenty."""
+    many = {f"acme.q{n}": "outdone" for n in range(30)}
+    for digest, found in (
+        ("0123456789ab", {}),
+        ("0123456789ab", {"acme.tpm": "misspelt"}),
+        ("0123456789ab", {"acme.tpm": "misspelt"}),
+        ("ba9876543210", {"acme.tpm": "misspelt"}),
+        ("ba9876543210", many),
+        ("ba9876543210", {}),
+    ):
+        sink.log.quotas_ineffective(digest, found)
+    first, second, third = sink.lines()
+
+    assert (first["event"], first["level"]) == ("quotas_ineffective", "warning")
+    assert first["policy"] == "0123456789ab"
+    assert (first["quotas"], first["count"]) == ({"acme.tpm": "misspelt"}, 1)
+    assert second["policy"] == "ba9876543210"
+    assert (len(third["quotas"]), third["count"]) == (20, 30)
+
+
 def test_libraries(sink: Sink) -> None:
     """What a library logged becomes a line."""
     sink.log.library({"logger": "asyncio", "severity": "error", "at": "x.py:1"})

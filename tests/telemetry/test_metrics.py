@@ -317,6 +317,44 @@ def test_envoy_rendering(metrics: Metrics) -> None:
     assert value(metrics, "envoy_outdated") == 0
 
 
+def test_quotas_ineffective(metrics: Metrics) -> None:
+    """Each is told with its reason, until it has an effect, or another reason."""
+    metrics.quotas_ineffective("d", {RPM: "outdone", TPM: "misspelt"})
+    assert value(metrics, "quotas_ineffective", quota=RPM, reason="outdone") == 1
+    metrics.quotas_ineffective("d", {RPM: "no_keys"})
+
+    assert value(metrics, "quotas_ineffective", quota=RPM, reason="outdone") is None
+    assert value(metrics, "quotas_ineffective", quota=RPM, reason="no_keys") == 1
+    assert value(metrics, "quotas_ineffective", quota=TPM, reason="misspelt") is None
+    metrics.quotas_ineffective("d", {})
+    assert not label_values(metrics, "reason") & {"outdone", "no_keys", "misspelt"}
+
+
+def test_more_quotas_than_are_told_apart(metrics: Metrics) -> None:
+    """Beyond the bound it is told how many have no effect."""
+    metrics.quotas_ineffective("d", {"x": "outdone", "y": "outdone", TPM: "outdone"})
+
+    assert value(metrics, "quotas_ineffective", quota="other", reason="outdone") == 2
+    assert value(metrics, "quotas_ineffective", quota=TPM, reason="outdone") == 1
+
+
+def test_when_a_quota_last_matched() -> None:
+    """It is the moment of the last exchange; 0 as long as there was none."""
+    moments = iter([100.0, 200.0])
+    metrics = Metrics(clock=lambda: next(moments))
+    metrics.use_policy(policy_of(RPM, TPM))
+    name = "quota_last_matched_timestamp_seconds"
+    assert (value(metrics, name, quota=RPM), value(metrics, name, quota=TPM)) == (0, 0)
+    metrics(replace(ADMITTED, quotas=(TPM,)))
+    metrics(replace(ADMITTED, quotas=()))
+    assert value(metrics, name, quota=TPM) == 100.0
+    metrics.use_policy(policy_of(TPM))
+    metrics(replace(ADMITTED, quotas=(TPM,)))
+
+    assert value(metrics, name, quota=TPM) == 200.0
+    assert value(metrics, name, quota=RPM) is None
+
+
 def test_abandoned(metrics: Metrics) -> None:
     """An exchange whose client left before the answer is neither of the others."""
     metrics(replace(ADMITTED, settlement=None))

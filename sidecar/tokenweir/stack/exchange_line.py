@@ -25,6 +25,7 @@ COMMON_FIELDS = frozenset({"time", "level", "event"})
 MEANINGS = {
     "policy_loaded": "in use from now on",
     "policy_refused": "the last good policy stays",
+    "quotas_ineffective": "these do nothing: `tokenweir check` says why",
     "ledger_failed": "the ledger gave no answer",
     "spool_filling": "what was used is charged when the ledger is back",
     "spool_empty": "all of that is charged",

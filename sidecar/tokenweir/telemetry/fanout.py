@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from tokenweir.core.budget import Crossing
@@ -91,6 +91,10 @@ class Fanout:
     def envoy_rendering(self, stale: tuple[str, ...]) -> None:
         """See `Events`."""
         self._each(lambda sink: sink.envoy_rendering(stale))
+
+    def quotas_ineffective(self, digest: str, found: Mapping[str, str]) -> None:
+        """See `Events`."""
+        self._each(lambda sink: sink.quotas_ineffective(digest, found))
 
     def fault(self, where: str, error: BaseException) -> None:
         """See `Events`."""

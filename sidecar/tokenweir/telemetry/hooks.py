@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -136,3 +137,10 @@ class Events(LedgerEvents, Protocol):
 
     def envoy_rendering(self, stale: tuple[str, ...]) -> None:
         """Envoy was rendered before the policy paths *stale* were as they are now."""
+
+    def quotas_ineffective(self, digest: str, found: Mapping[str, str]) -> None:
+        """
+        A policy, or its keys, have changed and its quotas were looked at.
+
+        *found* are those that have no effect, by id, and why: a closed list.
+        """

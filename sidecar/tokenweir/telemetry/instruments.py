@@ -152,6 +152,16 @@ class Instruments:
         self.quota_matched = self._counter(
             "quota_matched", "Exchanges that a quota applied to.", "quota"
         )
+        self.quota_last_matched = self._gauge(
+            "quota_last_matched_timestamp_seconds",
+            "When a quota last applied to an exchange; 0: never yet.",
+            "quota",
+        )
+        self.quotas_ineffective = self._gauge(
+            "quotas_ineffective",
+            "Quotas of the policy in use that can't have any effect.",
+            *("quota", "reason"),
+        )
 
     def _declare_budgets(self) -> None:
         self.cost_usd = self._counter(
@@ -205,8 +215,8 @@ class Instruments:
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"{PREFIX}_{name}", text, labels, registry=self._registry)
 
-    def _gauge(self, name: str, text: str) -> Gauge:
-        return Gauge(f"{PREFIX}_{name}", text, registry=self._registry)
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"{PREFIX}_{name}", text, labels, registry=self._registry)
 
     def _histogram(
         self, name: str, text: str, buckets: Sequence[float], *labels: str

@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TextIO
 
 from tokenweir.core.budget import Crossing
@@ -93,6 +94,7 @@ class JsonLog:
         self._ledger_failures = 0
         self._ledger_line_due = 0.0
         self._spooled = 0
+        self._ineffective: tuple[str, Mapping[str, str]] = ("", {})
         self._eviction = ""
 
     def close(self, timeout_s: float = 2.0) -> bool:
@@ -249,6 +251,23 @@ class JsonLog:
             return
         listed = [_bounded(path) for path in stale[:MAX_LISTED]]
         self.event("envoy_outdated", Level.WARNING, stale=listed, count=len(stale))
+
+    def quotas_ineffective(self, digest: str, found: Mapping[str, str]) -> None:
+        """Tell which quotas have no effect, once for a policy, and as they change."""
+        told, self._ineffective = self._ineffective, (digest, dict(found))
+        if not found or told == self._ineffective:
+            return
+        listed = {
+            _bounded(quota): reason
+            for quota, reason in islice(found.items(), MAX_LISTED)
+        }
+        self.event(
+            "quotas_ineffective",
+            Level.WARNING,
+            policy=digest,
+            quotas=listed,
+            count=len(found),
+        )
 
     def fault(self, where: str, error: BaseException) -> None:
         """Tell what broke and where; not what it said."""

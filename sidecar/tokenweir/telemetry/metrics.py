@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry
 
@@ -33,6 +34,7 @@ class Metrics:
         self._clock = clock
         self._instruments = Instruments(self.registry)
         self._labels = Labels()
+        self._ineffective: Mapping[tuple[str, str], int] = {}
 
     def use_policy(self, policy: Policy) -> None:
         """
@@ -43,11 +45,14 @@ class Metrics:
         """
         before, self._labels = self._labels, Labels(policy)
         matched = self._instruments.quota_matched
+        last_matched = self._instruments.quota_last_matched
         for quota in self._labels.quotas:
             matched.labels(quota)
+            last_matched.labels(quota)
             self._instruments.refusals.labels(Reason.QUOTA_EXHAUSTED, quota)
         for quota in before.quotas - self._labels.quotas:
             matched.remove(quota)
+            last_matched.remove(quota)
 
     def watch_holds(self, count: Callable[[], float]) -> None:
         """Have *count* asked for the holds outstanding, at each scrape."""
@@ -73,9 +78,7 @@ class Metrics:
         if details.rejection is not None:
             limit = self._refused(details.rejection)
         self._instruments.exchanges.labels(decision_of(details), limit).inc()
-        for quota in details.quotas:
-            label = self._labels.quota(quota)
-            self._instruments.quota_matched.labels(label).inc()
+        self._matched(details.quotas)
         for failure in details.shadowed:
             label = self._labels.quota(failure.quota)
             self._instruments.shadow_refusals.labels(label).inc()
@@ -84,6 +87,13 @@ class Metrics:
             self._saved(details.subject, details.settlement)
         self._instruments.governor.observe(details.governor_ms / 1_000)
         self._instruments.governor_ledger.observe(details.ledger_ms / 1_000)
+
+    def _matched(self, quotas: Sequence[str]) -> None:
+        now_s = self._clock() if quotas else 0
+        for quota in quotas:
+            label = self._labels.quota(quota)
+            self._instruments.quota_matched.labels(label).inc()
+            self._instruments.quota_last_matched.labels(label).set(now_s)
 
     def _refused(self, rejection: Rejection) -> str:
         """Count a refusal, by the worst quota if there is one; return its limit."""
@@ -202,6 +212,18 @@ class Metrics:
     def envoy_rendering(self, stale: tuple[str, ...]) -> None:
         """Tell how much of the policy Envoy has to be rendered anew for."""
         self._instruments.envoy_outdated.set(len(stale))
+
+    def quotas_ineffective(self, digest: str, found: Mapping[str, str]) -> None:  # noqa: ARG002
+        """Tell which quotas have no effect; beyond a bound, how many."""
+        gauge, before = self._instruments.quotas_ineffective, self._ineffective
+        self._ineffective = Counter(
+            (self._labels.quota(quota), reason) for quota, reason in found.items()
+        )
+        # What stays is never away meanwhile: a scrape is done by another thread.
+        for labels, count in self._ineffective.items():
+            gauge.labels(*labels).set(count)
+        for labels in before.keys() - self._ineffective.keys():
+            gauge.remove(*labels)
 
     def fault(self, where: str, error: BaseException) -> None:  # noqa: ARG002
         """Count what broke; the log has its type and place."""
