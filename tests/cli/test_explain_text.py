@@ -6,13 +6,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.explain.asking import CHEAPER, CREDENTIAL, KEY, Source, ask, body, policy
+from tests.explain.asking import (
+    CHEAPER,
+    CREDENTIAL,
+    KEY,
+    NOW_MS,
+    Source,
+    ask,
+    body,
+    policy,
+    used_up,
+)
 from tokenweir.cli.explain_text import text_of
 from tokenweir.core.hold import Stale
 from tokenweir.core.policy import KeyEnd
-from tokenweir.explain.explanation import Explanation
+from tokenweir.explain.explanation import Answers, Explanation
+from tokenweir.explain.governed import Governed, by_file
 from tokenweir.explain.question import question_of, with_key
-from tokenweir.explain.trial import explain
+from tokenweir.explain.trial import explain, explain_each
 
 
 async def text(folder: Path, data: bytes, **more: Any) -> str:
@@ -22,9 +33,10 @@ async def text(folder: Path, data: bytes, **more: Any) -> str:
     return checked(told)
 
 
-def checked(told: Explanation) -> str:
+def checked(told: Explanation, **more: Any) -> str:
     """Return what is said of *told*, in which is no secret and no prompt."""
-    said = text_of(told, None)
+    more = {"governed": by_file(told.question.policy), **more}
+    said = text_of(Answers(told, **more))
     assert "CANARY" not in said
     assert CREDENTIAL not in said
     assert all(line == line.rstrip() for line in said.splitlines())
@@ -44,7 +56,9 @@ async def test_admitted(tmp_path: Path) -> None:
 
     assert "caller    tenant acme, key ci; the key may call gpt-*, claude-*" in said
     assert "as if nothing were used yet" in said
-    assert "2026-01-01T12:00:00Z" in said
+    assert "\nmoment    2026-01-01T12:00:00Z\n" in said
+    assert ", from a file\nledger    none: as if" in said
+    assert "if nothing were used yet\n" not in said
     assert "\nreserving: gpt-4o\n" in said
     assert "  to        openai, https://api.openai.com:443, cluster openai-" in said
     assert "  price     $4.00 in and $20.00 out for a million tokens, from " in said
@@ -151,11 +165,66 @@ async def test_who_calls(tmp_path: Path) -> None:
         told.caller.key, routes=("messages",), ends_at_ms=0, end=KeyEnd.REVOKED
     )
     said = checked(replace(told, caller=replace(told.caller, key=key)))
-    assert "the key is for messages; the key ends at 1970-01-01T00:00:00Z (rev" in said
+    assert (
+        "the key is for messages; the key was revoked at 1970-01-01T00:00:00Z" in said
+    )
+    for end, ends_at_ms, how in (
+        (KeyEnd.EXPIRED, NOW_MS, "expired at 2026-01-01T12:00:00Z"),
+        (KeyEnd.EXPIRED, NOW_MS + 1_000, "expires at 2026-01-01T12:00:01Z"),
+        (KeyEnd.ROTATED, NOW_MS, "was replaced by a newer secret, and ended at 2026-"),
+        (KeyEnd.ROTATED, NOW_MS + 1, "was replaced by a newer secret, and works until"),
+        (KeyEnd.REVOKED, NOW_MS + 1, "was revoked at 2026-"),
+    ):
+        ended = replace(key, ends_at_ms=ends_at_ms, end=end)
+        said = checked(replace(told, caller=replace(told.caller, key=ended)))
+        assert f"; the key {how}" in said
 
     told = await explain(question_of(asked, body()), Source())
     assert "caller    not known\n" in checked(told)
-    assert "ledger    redis://x:1\n" in text_of(told, "redis://x:1")
+    assert "ledger    redis://x:1\n" in checked(told, ledger="redis://x:1")
+
+
+async def test_what_governs(tmp_path: Path) -> None:
+    """Which versions are in force, by whom, and how many keys do not count."""
+    asked = policy(tmp_path)
+    told = await explain(with_key(question_of(asked, body()), KEY), Source())
+    published = {"version": 8, "by": "ann@x", "published_at": "2026-01-01T00:00:00Z"}
+    keys = {**published, "version": 3, "count": 12, "ignored": ["a", "b"]}
+    shown = {"source": "ledger", "digest": "d1", **published, "comment": "more"}
+    governed = Governed(asked, {**shown, "keys": keys}, issued=(*asked.keys.values(),))
+    said = checked(told, governed=governed)
+
+    at = "by ann@x, 2026-01-01T00:00:00Z"
+    assert f"policy    d1, as published: version 8 {at}: more\n" in said
+    assert f"keys      as published: version 3 {at}; 12 in it, 2 of them ig" in said
+    assert "caller    tenant acme, key ci (issued); " in said
+    fine = {**shown, "comment": "", "keys": {**keys, "ignored": []}}
+    said = checked(told, governed=Governed(asked, fine))
+    assert f"version 8 {at}\n" in said
+    assert "; 12 in it\n" in said
+    assert "key ci; " in said
+
+
+async def test_if_nothing_were_used(tmp_path: Path) -> None:
+    """What would be decided then, if it is something else."""
+    asked = policy(tmp_path)
+    for data, sources, short in (
+        (body(), (used_up(), Source()), "admitted: gpt-4o answers"),
+        (body(), (Source(), Source()), "the same"),
+        (body(), (Source(), used_up()), "refused: 429 quota_exhausted"),
+        (body(max_tokens=3_000), (Source(), Source()), "the same"),
+        (
+            body(max_tokens=3_000),
+            (used_up(), Source()),
+            "downgraded: gpt-4o-mini answers instead of gpt-4o",
+        ),
+    ):
+        now, unused = await explain_each(ask(asked, data), *sources)
+        said = checked(now, ledger="redis://x:1", unused=unused)
+        assert said.endswith(f"\n\nif nothing were used yet\n  {short}")
+    got = ask(asked, b"", path="/v1/models")
+    now, unused = await explain_each(got, used_up(), Source())
+    assert checked(now, unused=unused).endswith("\n  admitted")
 
 
 async def test_a_window_that_turned(tmp_path: Path) -> None:

@@ -7,7 +7,12 @@ import pathlib
 from tests.config.policies import CANARY
 from tokenweir.config.files import Files
 from tokenweir.config.notifications_entry import NotificationsEntry, WebhookEntry
-from tokenweir.config.outside import MAX_CA_FILE_BYTES, look_up
+from tokenweir.config.outside import (
+    MAX_CA_FILE_BYTES,
+    NOT_LOOKED_UP,
+    look_up,
+    look_up_prices,
+)
 from tokenweir.config.prices_entry import PricesEntry
 from tokenweir.config.schema import PolicyFile
 from tokenweir.core.policy import Secret
@@ -99,3 +104,25 @@ def test_everything_is_looked_up() -> None:
         "credential",
         "ca_file",
     ]
+
+
+def test_prices_alone(tmp_path: pathlib.Path) -> None:
+    """Secrets and certificates count as being there; prices are read, or told of."""
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    good.write_text('{"x": {"input_cost_per_token": 1e-6}}')
+    webhook = WebhookEntry.model_validate({"url": "https://a", "secret": "env:S"})
+    file = policy_file(credential="env:A", ca_file=str(bad)).model_copy(
+        update={
+            "prices": PricesEntry(overlays=[str(bad), str(good)]),
+            "notifications": NotificationsEntry(webhook=webhook),
+        }
+    )
+    found = look_up_prices(file, {}, Files())
+
+    assert found.credentials == {"other": NOT_LOOKED_UP}
+    assert found.webhook_secret == NOT_LOOKED_UP
+    assert len(found.overlays) == 1
+    assert [str(problem).partition(": ")[0] for problem in found.problems] == [
+        "prices.overlays.0"
+    ]
+    assert look_up_prices(policy_file(), {}, Files()).webhook_secret is None

@@ -11,6 +11,7 @@ import yaml
 
 from tests.cases.priced import overlay
 from tokenweir.config.load import load_policy
+from tokenweir.core.bucket import Bucket
 from tokenweir.core.hold import Limit
 from tokenweir.core.levels import Levels
 from tokenweir.core.policy import Policy
@@ -104,6 +105,12 @@ class Source(LevelSource):
         assert all(isinstance(limit, Limit) for limit in limits)
         self.asked.append((tag, now_ms))
         return self.made
+
+
+def used_up() -> Source:
+    """Return levels of which ``acme.requests_per_minute`` has nothing left."""
+    name = "acme.requests_per_minute|requests_per_minute|tenant=acme"
+    return Source(Levels(buckets={name: Bucket(0, NOW_MS, 0, 2, 2)}))
 
 
 class Raising(Source):

@@ -7,17 +7,34 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.explain.asking import CREDENTIAL, KEY, Source, ask, body, policy
+from tests.explain.asking import (
+    CREDENTIAL,
+    KEY,
+    NOW_MS,
+    Source,
+    ask,
+    body,
+    policy,
+    used_up,
+)
 from tokenweir.core.hold import Stale
+from tokenweir.core.policy import Policy
 from tokenweir.explain.document import document_of, upstream_name
+from tokenweir.explain.explanation import Answers, Explanation
+from tokenweir.explain.governed import Governed, by_file
 from tokenweir.explain.question import question_of, with_key
-from tokenweir.explain.trial import explain
+from tokenweir.explain.trial import explain, explain_each
+
+
+def answers(told: Explanation, **more: Any) -> Answers:
+    """Return *told* as what a policy file decides."""
+    return Answers(told, by_file(told.question.policy), **more)
 
 
 async def document(folder: Path, data: bytes, **more: Any) -> dict[str, Any]:
     """Return it, as it is read back."""
     told = await explain(ask(policy(folder), data, **more), Source())
-    text = json.dumps(document_of(told, "unix:///x"))
+    text = json.dumps(document_of(answers(told, ledger="unix:///x")))
     assert "PROMPT-CANARY" not in text
     assert CREDENTIAL not in text
     found = json.loads(text)
@@ -93,8 +110,55 @@ async def test_nobody(tmp_path: Path) -> None:
     """Without a key there is no caller."""
     told = await explain(question_of(policy(tmp_path), body()), Source())
 
-    assert document_of(told, None)["caller"] is None
-    assert document_of(told, None)["ledger"] is None
+    assert document_of(answers(told))["caller"] is None
+    assert document_of(answers(told))["ledger"] is None
+
+
+async def test_if_nothing_were_used(tmp_path: Path) -> None:
+    """Beside what is decided now, in short; and nothing if that is what was asked."""
+    asked = ask(policy(tmp_path), body())
+    now, unused = await explain_each(asked, used_up(), Source())
+    found = document_of(answers(now, unused=unused))
+
+    assert (found["decision"]["reason"], found["reply"]["status"]) == (
+        "quota_exhausted",
+        429,
+    )
+    assert found["if_unused"] == {
+        "admitted": True,
+        "model": "gpt-4o",
+        "downgraded_from": None,
+        "status": None,
+        "reason": None,
+    }
+    swapped = document_of(answers(unused, unused=now))["if_unused"]
+    assert swapped == {
+        "admitted": False,
+        "model": None,
+        "downgraded_from": None,
+        "status": 429,
+        "reason": "quota_exhausted",
+    }
+    assert document_of(answers(now))["if_unused"] is None
+
+
+async def test_what_governs(tmp_path: Path) -> None:
+    """Where policy and key come from, and when the key ends."""
+    asked: Policy = policy(tmp_path)
+    key = replace(*asked.keys.values(), ends_at_ms=NOW_MS + 1_000)
+    asked = replace(asked, keys={"0": key})
+    told = await explain(ask(asked, body()), Source())
+    plain = document_of(answers(told))
+    assert plain["governance"] == {"source": "file", "digest": asked.digest}
+    assert plain["caller"]["key_issued"] is False
+
+    shown = {"source": "ledger", "version": 7}
+    governed = Governed(asked, shown, issued=(key,))
+    found = document_of(Answers(told, governed))
+    assert found["governance"] == shown
+    assert found["caller"]["key_issued"] is True
+    assert found["caller"]["key_ends_at"] == "2026-01-01T12:00:01Z"
+    assert found["caller"]["key_end"] == "expired"
 
 
 async def test_without_a_model(tmp_path: Path) -> None:
@@ -112,7 +176,7 @@ async def test_no_price(tmp_path: Path) -> None:
     asked = policy(tmp_path, models=models, tenants={"acme": {"keys": [key]}})
     told = await explain(ask(asked, body(model="own")), Source())
 
-    target = document_of(told, None)["target"]
+    target = document_of(answers(told))["target"]
     assert (target["upstream_model"], target["price"]) == ("no-such-model", None)
 
 
@@ -121,7 +185,7 @@ async def test_a_window_that_turns(tmp_path: Path) -> None:
     told = await explain(ask(policy(tmp_path), body()), Source())
     [one] = told.reservings
     stale = replace(one, outcome=Stale("0", 1), standings=())
-    found = document_of(replace(told, reservings=(stale, one)), None)
+    found = document_of(answers(replace(told, reservings=(stale, one))))
 
     first, second = found["reservations"]
     assert (first["outcome"], second["outcome"]) == ("stale", "granted")
@@ -133,7 +197,7 @@ async def test_no_key(tmp_path: Path) -> None:
     asked = with_key(question_of(policy(tmp_path), body()), KEY)
     told = await explain(asked, Source())
 
-    assert KEY not in json.dumps(document_of(told, None))
+    assert KEY not in json.dumps(document_of(answers(told)))
 
 
 def test_names() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,15 @@ import pytest
 from tests.explain.asking import KEY, body, policy
 from tokenweir.core.events import header_value
 from tokenweir.core.identify import Caller, identify
+from tokenweir.core.policy import KeyEnd
+from tokenweir.core.rejection import UnknownKey
 from tokenweir.explain.question import (
     UnknownKeyIdError,
     path_for,
     question_of,
     with_key,
     with_key_id,
+    with_unknown_key,
 )
 
 
@@ -72,6 +76,28 @@ def test_a_key_by_its_id(tmp_path: Path) -> None:
     assert who.key in plain.policy.keys.values()
     assert plain.policy.keys.items() <= asked.policy.keys.items()
     assert isinstance(identify(asked.policy, with_key(asked, KEY).head.headers), Caller)
+
+
+def test_a_rotated_key_by_its_id(tmp_path: Path) -> None:
+    """Its newest secret is meant, whether or not that one ends too."""
+    asked = policy(tmp_path)
+    [new] = asked.keys.values()
+    old = replace(new, ends_at_ms=9, end=KeyEnd.ROTATED)
+    for current in (new, replace(new, ends_at_ms=5)):
+        for keys in ({"0": old, "1": current}, {"0": current, "1": old}):
+            both = replace(asked, keys=keys)
+            named = with_key_id(question_of(both, body()), "ci")
+            who = identify(named.policy, named.head.headers)
+            assert isinstance(who, Caller)
+            assert who.key is current
+
+
+def test_a_key_that_nobody_knows(tmp_path: Path) -> None:
+    """It is presented, and no caller comes of it."""
+    asked = with_unknown_key(question_of(policy(tmp_path), body()))
+
+    assert header_value(asked.head.headers, "authorization")
+    assert isinstance(identify(asked.policy, asked.head.headers), UnknownKey)
 
 
 def test_an_unknown_id(tmp_path: Path) -> None:

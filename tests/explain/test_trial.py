@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.explain.asking import NOW_MS, Raising, Source, ask, body, policy
-from tokenweir.core.bucket import Bucket
+from tests.explain.asking import NOW_MS, Raising, Source, ask, body, policy, used_up
 from tokenweir.core.commands import Forward, Reject
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import Denied, Granted
-from tokenweir.core.levels import Levels
 from tokenweir.core.rejection import (
     Malformed,
     ModelNotAllowed,
@@ -25,7 +23,7 @@ from tokenweir.core.rejection import (
 from tokenweir.core.usage import Source as UsageSource
 from tokenweir.explain.explanation import Explanation
 from tokenweir.explain.question import question_of
-from tokenweir.explain.trial import edits_of, explain
+from tokenweir.explain.trial import edits_of, explain, explain_each
 
 
 async def told(folder: Path, data: bytes, **more: Any) -> Explanation:
@@ -73,14 +71,7 @@ async def test_downgraded(tmp_path: Path) -> None:
 
 async def test_refused(tmp_path: Path) -> None:
     """What is used up refuses, as the client would read it."""
-    levels = Levels(
-        buckets={
-            "acme.requests_per_minute|requests_per_minute|tenant=acme": Bucket(
-                0, NOW_MS, 0, 2, 2
-            )
-        }
-    )
-    found = await explain(ask(policy(tmp_path), body()), Source(levels))
+    found = await explain(ask(policy(tmp_path), body()), used_up())
 
     assert isinstance(found.answer, Reject)
     assert isinstance(found.answer.why, QuotaExhausted)
@@ -190,3 +181,15 @@ def test_edits() -> None:
 
     assert edits_of(old, None) == {}
     assert edits_of(old, new) == {"a": ("1", "2"), "c": ("2", ""), "d": ("", "null")}
+
+
+async def test_several_ledgers(tmp_path: Path) -> None:
+    """One request at one moment, by each of them; none knows of the others."""
+    first, second = used_up(), Source(now_ms=NOW_MS + 9)
+    now, unused = await explain_each(ask(policy(tmp_path), body()), first, second)
+
+    assert isinstance(now.answer, Reject)
+    assert isinstance(unused.answer, Forward)
+    assert (now.now_ms, unused.now_ms) == (NOW_MS, NOW_MS)
+    assert {each[1] for each in second.asked} == {NOW_MS}
+    assert now.counts == unused.counts

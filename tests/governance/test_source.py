@@ -116,3 +116,33 @@ def test_signatures_cost_nothing_where_none_are_verified() -> None:
         "sys.exit(any('ed25519' in name for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+async def test_a_look(link: Link, told: Told, channel: Channel) -> None:
+    """It is looked once, nothing is kept, and nobody follows from then on."""
+    await channel.publish(signed(1, SMALL), after=0)
+    await channel.publish(signed(2, "tenants: {}"), after=1)
+    tasks = asyncio.all_tasks()
+    settings = SourceSettings(None, [PUBLIC], last_good=None)
+    found = PolicySource(settings, ENV, link, told.use, told)
+    assert found.silence == "has not been asked yet"
+    await found.look(None)
+
+    assert asyncio.all_tasks() == tasks
+    assert found.silence is None
+    assert found.in_force.origin.version == 1
+    assert found.in_force.base is found.in_force.policy
+    assert found.in_force.keys is None
+    [line] = found.refused
+    assert line.startswith("policy 2: ")
+
+
+async def test_a_look_at_a_file(link: Link, told: Told, tmp_path: Path) -> None:
+    """Where nothing that is published counts, nobody is asked."""
+    policy = load_policy(write(tmp_path, SMALL), ENV)
+    settings = SourceSettings(tmp_path / "policy.yaml", last_good=None)
+    found = PolicySource(settings, ENV, link, told.use, told)
+    await found.look(policy)
+
+    assert found.in_force.policy is policy
+    assert (found.silence, found.refused) == (None, ())

@@ -382,3 +382,20 @@ async def test_a_start_where_all_is_broken(world: World) -> None:
 
     assert world.taker.taken == []
     assert world.watcher.refusals[POLICY].version == 2
+
+
+async def test_where_nothing_is_kept(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start has the ledger only, and waits for it; what is older is still refused."""
+    monkeypatch.setattr(module, "START_SECONDS", 0)
+    watcher = Watcher(world.ledger, [PUBLIC], {POLICY: world.taker}, world.told, None)
+    world.ledger.put(signed(3))
+    await watcher.first()
+    assert world.taker.taken == [(3, "ledger")]
+    assert world.kept.read(POLICY) is None
+
+    world.ledger.put(signed(2))
+    await watcher._look(asked=False)
+    assert world.taker.taken == [(3, "ledger")]
+    assert "tokenweir policy restore policy.json`" in world.told.refused[0]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from tokenweir.cli.price_text import price_text
 from tokenweir.cli.table import Amount, Cell, shown, table
 from tokenweir.core.budget import MAX_SPENT
-from tokenweir.core.commands import Forward
+from tokenweir.core.commands import Forward, Reject
 from tokenweir.core.hold import Denied, Granted, LimitState
-from tokenweir.core.policy import Axis, Policy
+from tokenweir.core.policy import Axis, KeyEnd, Policy
 from tokenweir.core.reason import reason_of
 from tokenweir.core.usage import Source
 from tokenweir.explain.document import (
@@ -19,7 +19,8 @@ from tokenweir.explain.document import (
     upstream_name,
 )
 from tokenweir.explain.dry_ledger import Reserving, Standing
-from tokenweir.explain.explanation import Count, Explanation
+from tokenweir.explain.explanation import Answers, Count, Explanation
+from tokenweir.explain.governed import Governed
 from tokenweir.extproc.budget_wording import amount, moment
 
 COLUMNS = ("quota", "whose", "most", "left now", "needs", "left after", "fits")
@@ -29,31 +30,69 @@ _HOW = {
     Source.REPORTED: "reported",
 }
 _NOTHING_USED = "none: as if nothing were used yet (--ledger reads what is)"
+_SOURCES = {"file": "from a file", "ledger": "as published"}
+_ENDED = {
+    KeyEnd.EXPIRED: "expired at",
+    KeyEnd.ROTATED: "was replaced by a newer secret, and ended at",
+    KeyEnd.REVOKED: "was revoked at",
+}
+_ENDS = {
+    KeyEnd.EXPIRED: "expires at",
+    KeyEnd.ROTATED: "was replaced by a newer secret, and works until",
+}
 # What a long value is cut to, so that the rest stays in view.
 _LINE = 100
 
 
-def text_of(told: Explanation, ledger: str | None) -> str:
-    """Return *told*, by the levels of *ledger* (its place) or of none."""
-    lines = [*_asked(told, ledger), *_tries(told), *_others(told), *_outcome(told)]
-    return "\n".join(lines)
+def text_of(answers: Answers) -> str:
+    """Return *answers* in words."""
+    told = answers.now
+    lines = [*_asked(answers), *_tries(told), *_others(told), *_outcome(told)]
+    return "\n".join([*lines, *_unused(answers)])
 
 
-def _asked(told: Explanation, ledger: str | None) -> Iterator[str]:
+def _asked(answers: Answers) -> Iterator[str]:
+    told = answers.now
     head, entry = told.question.head, told.entry
     size = f", {len(told.question.body):,} bytes" if told.question.body else ", no body"
     door = entry.door.name.lower().replace("_", "-")
     yield f"request   {head.method} {shown(head.path)}: {door} path{size}, route {entry.route}"
-    yield f"caller    {_caller(told)}"
-    yield f"ledger    {ledger or _NOTHING_USED}"
-    yield f"moment    {moment(told.now_ms)}, policy {told.question.policy.digest}"
+    yield f"caller    {_caller(told, answers.governed)}"
+    yield f"policy    {_policy(answers.governed.described)}"
+    keys = answers.governed.described.get("keys")
+    if isinstance(keys, Mapping):
+        yield f"keys      {_issued(keys)}"
+    yield f"ledger    {answers.ledger or _NOTHING_USED}"
+    yield f"moment    {moment(told.now_ms)}"
 
 
-def _caller(told: Explanation) -> str:
+def _policy(described: Mapping[str, object]) -> str:
+    """Return which policy is in force, as a sidecar describes it."""
+    text = f"{described['digest']}, {_SOURCES[str(described['source'])]}"
+    if "version" not in described:
+        return text
+    comment = f": {described['comment']}" if described["comment"] else ""
+    return f"{text}: version {_version(described)}{comment}"
+
+
+def _issued(keys: Mapping[str, object]) -> str:
+    """Return which issued keys there are, as a sidecar describes them."""
+    ignored = keys["ignored"]
+    assert isinstance(ignored, list)
+    text = f"as published: version {_version(keys)}; {keys['count']} in it"
+    return f"{text}, {len(ignored)} of them ignored" if ignored else text
+
+
+def _version(described: Mapping[str, object]) -> str:
+    return f"{described['version']} by {described['by']}, {described['published_at']}"
+
+
+def _caller(told: Explanation, governed: Governed) -> str:
     if told.caller is None:
         return "not known"
     key, tenant = told.caller.key, told.caller.tenant
-    parts = [f"tenant {tenant.name}, key {key.id}"]
+    issued = " (issued)" if governed.is_issued(key) else ""
+    parts = [f"tenant {tenant.name}, key {key.id}{issued}"]
     if tenant.models:
         parts.append(f"the tenant may call {', '.join(tenant.models)}")
     if key.models:
@@ -61,7 +100,9 @@ def _caller(told: Explanation) -> str:
     if key.routes:
         parts.append(f"the key is for {', '.join(key.routes)}")
     if key.ends_at_ms is not None:
-        parts.append(f"the key ends at {moment(key.ends_at_ms)} ({key.end})")
+        ended = told.now_ms >= key.ends_at_ms or key.end is KeyEnd.REVOKED
+        how = (_ENDED if ended else _ENDS)[key.end]
+        parts.append(f"the key {how} {moment(key.ends_at_ms)}")
     return "; ".join(parts)
 
 
@@ -206,6 +247,26 @@ def _admitted(told: Explanation, answer: Forward) -> Iterator[str]:
     for failure in answer.ticket.shadowed:
         yield f"  {failure.quota} would have refused it, but is in shadow mode"
     yield from (f"  flag: {flag}" for flag in answer.ticket.flags)
+
+
+def _unused(answers: Answers) -> Iterator[str]:
+    """Yield what would be decided on an empty ledger, if another one was read."""
+    if answers.unused is None:
+        return
+    now, unused = _in_short(answers.now), _in_short(answers.unused)
+    yield "\nif nothing were used yet"
+    yield f"  {'the same' if now == unused else unused}"
+
+
+def _in_short(told: Explanation) -> str:
+    if isinstance(told.answer, Reject):
+        assert told.reply is not None
+        return f"refused: {told.reply.status} {reason_of(told.answer.why)}"
+    subject = told.subject
+    if subject.downgraded_from:
+        asked = shown(subject.downgraded_from)
+        return f"downgraded: {subject.model} answers instead of {asked}"
+    return f"admitted{f': {shown(subject.model)} answers' if subject.model else ''}"
 
 
 def _denying(told: Explanation) -> str:

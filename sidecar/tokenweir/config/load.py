@@ -19,7 +19,7 @@ from tokenweir.config.document import (
     read_document,
 )
 from tokenweir.config.files import Files, UnreadableFileError
-from tokenweir.config.outside import Outside, look_up
+from tokenweir.config.outside import LookUp, Outside, look_up
 from tokenweir.config.problem import Problem, listed
 from tokenweir.config.references import References
 from tokenweir.config.salvage import VERSION, LeftOut, salvage
@@ -38,6 +38,7 @@ def load_policy(
     *,
     files: Files | None = None,
     credentials: bool = True,
+    look: LookUp = look_up,
 ) -> Policy:
     """
     Return the policy in the file *path*, with its secrets from *env* and files.
@@ -48,6 +49,7 @@ def load_policy(
         files: Reads all files, and remembers which.
         credentials: If false, secrets and certificates are not looked up: for
             checking a policy where they are not at hand.
+        look: How they are, and prices.
 
     Raises:
         PolicyError: With every problem, one a line, in the file's order.
@@ -57,7 +59,7 @@ def load_policy(
         source = files.read(path, MAX_SOURCE_BYTES)
     except UnreadableFileError as error:
         raise PolicyError([f"policy: {error}"]) from None
-    return parse_policy(source, env, files=files, credentials=credentials)
+    return parse_policy(source, env, files=files, credentials=credentials, look=look)
 
 
 def parse_policy(
@@ -66,6 +68,7 @@ def parse_policy(
     *,
     files: Files | None = None,
     credentials: bool = True,
+    look: LookUp = look_up,
 ) -> Policy:
     """
     Return the policy that *source* (YAML) is.
@@ -78,7 +81,7 @@ def parse_policy(
     except UnreadableDocumentError as error:
         raise PolicyError([error.problem]) from None
     content = _content(document)
-    find = partial(look_up, env=env, files=files) if credentials else _nothing
+    find = partial(look, env=env, files=files) if credentials else _nothing
     file, left_out, wrong = _validated(content)
     outside, others = _judged(file, left_out, find)
     problems = [*document.problems, *wrong, *others]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from tokenweir.config.files import Files, UnreadableFileError
 from tokenweir.config.prices.overlay import Overlay, load_overlay
@@ -18,6 +19,9 @@ from tokenweir.core.policy import Secret
 
 # Far above the certificates of all public authorities together.
 MAX_CA_FILE_BYTES = 4 * 1024 * 1024
+
+# In place of a secret that nobody is going to use.
+NOT_LOOKED_UP = Secret("not-looked-up")
 
 _CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
 
@@ -38,8 +42,17 @@ class Outside:
     problems: list[Problem] = field(default_factory=list)
 
 
+class LookUp(Protocol):
+    """Fetches what a policy refers to."""
+
+    def __call__(
+        self, file: PolicyFile, env: Mapping[str, str], files: Files
+    ) -> Outside:
+        """Return it, with what could not be found or used."""
+
+
 def look_up(file: PolicyFile, env: Mapping[str, str], files: Files) -> Outside:
-    """Fetch what *file* refers to, all of it."""
+    """Fetch what *file* refers to, all of it. Is a `LookUp`."""
     found = Outside()
     for name, entry in file.providers.items():
         path = ("providers", name)
@@ -52,13 +65,35 @@ def look_up(file: PolicyFile, env: Mapping[str, str], files: Files) -> Outside:
             for text in _certificate_problems(entry.ca_file, files):
                 found.problems.append(Problem((*path, "ca_file"), text))
     _look_up_webhook(file, env, files, found)
+    _look_up_overlays(file, files, found)
+    return found
+
+
+def look_up_prices(file: PolicyFile, env: Mapping[str, str], files: Files) -> Outside:
+    """
+    Fetch prices alone. Is a `LookUp`.
+
+    Secrets and certificates count as being there: for saying what a policy does, where
+    they are not at hand.
+    """
+    del env
+    found = Outside()
+    for name, entry in file.providers.items():
+        if entry.credential:
+            found.credentials[name] = NOT_LOOKED_UP
+    if file.notifications.webhook is not None:
+        found.webhook_secret = NOT_LOOKED_UP
+    _look_up_overlays(file, files, found)
+    return found
+
+
+def _look_up_overlays(file: PolicyFile, files: Files, found: Outside) -> None:
     for index, overlay in enumerate(file.prices.overlays):
         place = ("prices", "overlays", index)
         try:
             found.overlays.append(load_overlay(pathlib.Path(overlay), files))
         except PolicyError as error:
             found.problems += [Problem(place, text) for text in error.problems]
-    return found
 
 
 def _look_up_webhook(

@@ -6,27 +6,30 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tokenweir.core.commands import Forward
+from tokenweir.core.commands import Forward, Reject
 from tokenweir.core.hold import Denied, Granted, LimitState, amount_of
 from tokenweir.core.outgoing import TIMEOUT_HEADER
 from tokenweir.core.policy import ApiKey, Model, Policy, Provider
 from tokenweir.core.price import TokenClass
 from tokenweir.core.reason import reason_of
 from tokenweir.explain.dry_ledger import Reserving, Standing
-from tokenweir.explain.explanation import Explanation
+from tokenweir.explain.explanation import Answers, Explanation
+from tokenweir.explain.governed import Governed
 from tokenweir.extproc.budget_wording import moment
 from tokenweir.extproc.messages import LocalReply
 
 Json = Mapping[str, Any]
 
 
-def document_of(told: Explanation, ledger: str | None) -> Json:
-    """Return *told* for machines; *ledger* is where levels were read, if anywhere."""
+def document_of(answers: Answers) -> Json:
+    """Return *answers* for machines."""
+    told, unused = answers.now, answers.unused
     head = told.question.head
     return {
         "at": moment(told.now_ms),
         "policy": told.question.policy.digest,
-        "ledger": ledger,
+        "governance": answers.governed.described,
+        "ledger": answers.ledger,
         "request": {
             "method": head.method,
             "path": head.path,
@@ -34,7 +37,7 @@ def document_of(told: Explanation, ledger: str | None) -> Json:
             "door": told.entry.door.name.lower(),
             "route": told.entry.route,
         },
-        "caller": _caller(told),
+        "caller": _caller(told, answers.governed),
         "target": _target(told),
         "counts": [
             {"model": each.model, "tokens": each.tokens, "source": each.source}
@@ -51,6 +54,7 @@ def document_of(told: Explanation, ledger: str | None) -> Json:
             for each in told.quotas
         ],
         "decision": dict(_decision(told)),
+        "if_unused": None if unused is None else _in_short(unused),
         "reply": None if told.reply is None else _reply(told.reply),
         "edits": {
             name: {"from": _read(old), "to": _read(new)}
@@ -79,7 +83,19 @@ def timeout_class(told: Explanation) -> str | None:
     return str(headers.get(TIMEOUT_HEADER, "")) or None
 
 
-def _caller(told: Explanation) -> Json | None:
+def _in_short(told: Explanation) -> Json:
+    answer, subject = told.answer, told.subject
+    reason = str(reason_of(answer.why)) if isinstance(answer, Reject) else None
+    return {
+        "admitted": reason is None,
+        "model": None if reason else subject.model or None,
+        "downgraded_from": subject.downgraded_from or None,
+        "status": told.reply.status if told.reply else None,
+        "reason": reason,
+    }
+
+
+def _caller(told: Explanation, governed: Governed) -> Json | None:
     if told.caller is None:
         return None
     key: ApiKey = told.caller.key
@@ -87,11 +103,13 @@ def _caller(told: Explanation) -> Json | None:
     return {
         "tenant": told.caller.tenant.name,
         "key_id": key.id,
+        "key_issued": governed.is_issued(key),
         "user": bool(told.subject.user),
         "tenant_models": list(told.caller.tenant.models),
         "key_models": list(key.models),
         "key_routes": list(key.routes),
         "key_ends_at": ends,
+        "key_end": None if ends is None else str(key.end),
     }
 
 

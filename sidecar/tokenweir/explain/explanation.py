@@ -11,6 +11,7 @@ from tokenweir.core.identify import Caller, Entry
 from tokenweir.core.policy import Quota
 from tokenweir.core.usage import Source
 from tokenweir.explain.dry_ledger import Reserving
+from tokenweir.explain.governed import Governed
 from tokenweir.explain.question import Question
 from tokenweir.extproc.messages import LocalReply
 
@@ -71,3 +72,20 @@ class Explanation:
     reply: LocalReply | None
     edits: Mapping[str, tuple[str, str]]
     faults: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """
+    Attributes:
+        now: What would be decided as limits stand.
+        governed: What governs.
+        ledger: Where levels were read, without a password; None: as if nothing were
+            used yet.
+        unused: What would be decided if nothing were used yet; None: *now* tells.
+    """
+
+    now: Explanation
+    governed: Governed
+    ledger: str | None = None
+    unused: Explanation | None = None

@@ -11,7 +11,7 @@ from tokenweir.core.dialects import METERED_PATHS, dialect_of
 from tokenweir.core.errors import TokenweirError
 from tokenweir.core.events import Headers, RequestHead
 from tokenweir.core.identify import KEY_HEADERS
-from tokenweir.core.policy import Policy
+from tokenweir.core.policy import KeyEnd, Policy
 
 # Presented in place of a key that only the app has. No key of ours looks like it.
 _STAND_IN = "the-key-of-this-id"
@@ -85,11 +85,16 @@ def with_key_id(question: Question, key_id: str) -> Question:
         raise UnknownKeyIdError(f"no key of this policy has the id {key_id}: {known}")
     digest = hashlib.sha256(_STAND_IN.encode()).hexdigest()
     # A key that was rotated has two secrets for a while: the newer one is meant.
-    key = max(found, key=lambda one: one.ends_at_ms is None)
+    key = max(found, key=lambda one: one.end is not KeyEnd.ROTATED)
     known_keys = {**policy.keys, digest: key}
     return with_key(
         replace(question, policy=replace(policy, keys=known_keys)), _STAND_IN
     )
+
+
+def with_unknown_key(question: Question) -> Question:
+    """Return *question* as it is if the app sends a key that nobody knows."""
+    return with_key(question, _STAND_IN)
 
 
 def path_for(policy: Policy, body: bytes) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tokenweir.core.commands import Answer, AwaitBody, Forward, Reject
@@ -41,17 +42,39 @@ async def explain(question: Question, source: LevelSource) -> Explanation:
     Raises:
         LedgerUnavailableError: *source* gave no answer.
     """
-    now_ms = await source.now_ms()
-    ledger, heard = DryLedger(source, now_ms), _Heard()
+    (told,) = await explain_each(question, source)
+    return told
+
+
+async def explain_each(
+    question: Question, *sources: LevelSource
+) -> tuple[Explanation, ...]:
+    """
+    Return `explain` of each of *sources*, at the moment that the first one tells.
+
+    Raises like `explain`.
+    """
+    now_ms, heard = await sources[0].now_ms(), _Heard()
     tokens = TokenCounter(
         limits=CountLimits(time_s=PATIENT_SECONDS / 4), on_fault=heard.fault
     )
-    counter = _Counter(tokens)
     try:
         await asyncio.to_thread(tokens.preload, _models(question))
-        answer = await _play(question, ledger, counter, heard, now_ms)
+        told = [
+            await _explain(question, DryLedger(source, now_ms), tokens, now_ms)
+            for source in sources
+        ]
     finally:
         tokens.close()
+    faults = tuple(heard.faults)
+    return tuple(replace(each, faults=each.faults + faults) for each in told)
+
+
+async def _explain(
+    question: Question, ledger: DryLedger, tokens: TokenCounter, now_ms: int
+) -> Explanation:
+    counter, heard = _Counter(tokens), _Heard()
+    answer = await _play(question, ledger, counter, heard, now_ms)
     if ledger.failure is not None:
         # What an exchange would make of a silent ledger is not what was asked.
         raise ledger.failure

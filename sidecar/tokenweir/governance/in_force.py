@@ -76,6 +76,16 @@ class InForce:
         """See `Events`."""
         self.events.fault(where, error)
 
+    @property
+    def base(self) -> Policy | None:
+        """The policy without the keys that were issued; None: there is none yet."""
+        return self._base
+
+    @property
+    def keys(self) -> IssuedKeys | None:
+        """The keys that were issued, those that do not count too; None: none are known."""
+        return self._keys
+
     def described(self) -> Mapping[str, object]:
         """Return what operators are shown; there is nothing secret in it."""
         if self.policy is None:

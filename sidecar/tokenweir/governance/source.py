@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tokenweir.config.outside import LookUp, look_up
 from tokenweir.config.watch import PolicyWatcher
 from tokenweir.core.policy import Policy
 from tokenweir.governance.in_force import InForce
@@ -34,12 +35,14 @@ class SourceSettings:
     Attributes:
         path: The policy file; None: the policy is published in the ledger.
         public_keys: Of those who may publish; empty: nothing published is followed.
-        last_good: Folder that keeps what was published last.
+        last_good: Folder that keeps what was published last; None: none does.
+        look: How secrets and prices of a published policy are looked up.
     """
 
     path: pathlib.Path | None
     public_keys: Sequence[Ed25519PublicKey] = ()
-    last_good: pathlib.Path = pathlib.Path("tokenweir-last-good")
+    last_good: pathlib.Path | None = pathlib.Path("tokenweir-last-good")
+    look: LookUp = look_up
 
 
 class PolicySource:
@@ -81,10 +84,8 @@ class PolicySource:
 
         *policy* is the file's. Without one it may take for ever; see `awaited`.
         """
-        if policy is not None:
-            self.in_force.take_policy(policy)
+        await self.look(policy)
         if self._published is not None:
-            await self._published.first()
             self._published.start()
         if policy is not None:
             if self._file is not None:
@@ -93,6 +94,13 @@ class PolicySource:
         # Polled: it comes from a task that nobody else waits for, once.
         while self.in_force.policy is None:  # noqa: ASYNC110
             await asyncio.sleep(AWAIT_SECONDS)
+
+    async def look(self, policy: Policy | None) -> None:
+        """Look once; see `awaited` if nothing is in force then. *policy*: see `first`."""
+        if policy is not None:
+            self.in_force.take_policy(policy)
+        if self._published is not None:
+            await self._published.first()
 
     async def stop(self) -> None:
         """Follow no longer. May be called without `first`."""
@@ -120,6 +128,16 @@ class PolicySource:
                 f"published: {watcher.silence}"
             )
         return "none is published: `tokenweir policy publish` does"
+
+    @property
+    def silence(self) -> str | None:
+        """Why the ledger does not tell what is published; None: it does, or is not asked."""
+        return self._published.silence if self._published else None
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """What is published and can't be used, a line each with the first problem."""
+        return tuple(_told(self._published)) if self._published else ()
 
     def described(self) -> Mapping[str, object]:
         """Return what is in force and what is refused, for operators."""
@@ -151,9 +169,10 @@ def _watcher(
 
     takers: dict[str, Taker] = {envelope.KEYS: KeysTaker(in_force)}
     if settings.path is None:
-        takers = {envelope.POLICY: PolicyTaker(in_force, env), **takers}
+        policies = PolicyTaker(in_force, env, settings.look)
+        takers = {envelope.POLICY: policies, **takers}
     keys = settings.public_keys
-    kept = LastGood(settings.last_good, keys)
+    kept = LastGood(settings.last_good, keys) if settings.last_good else None
     return Watcher(Channel(link), keys, takers, in_force, kept)
 
 

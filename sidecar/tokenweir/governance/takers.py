@@ -11,6 +11,7 @@ from typing import Protocol
 from tokenweir.config.files import Files
 from tokenweir.config.issued_keys import parse_issued_keys
 from tokenweir.config.load import parse_policy
+from tokenweir.config.outside import LookUp, look_up
 from tokenweir.governance.envelope import Envelope
 from tokenweir.governance.in_force import InForce, IssuedKeys
 from tokenweir.telemetry.hooks import Origin
@@ -45,11 +46,15 @@ class PolicyTaker:
     Args:
         in_force: Where they go.
         env: The environment that ``env:NAME`` means in them.
+        look: How secrets and prices are looked up.
     """
 
-    def __init__(self, in_force: InForce, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, in_force: InForce, env: Mapping[str, str], look: LookUp = look_up
+    ) -> None:
         self._in_force = in_force
         self._env = env
+        self._look = look
         # Of the one in force, and of a newer one that could not be used.
         self._read: dict[int, _Read] = {}
 
@@ -58,7 +63,11 @@ class PolicyTaker:
         files = Files()
         try:
             policy = await asyncio.to_thread(
-                parse_policy, envelope.content.encode(), self._env, files=files
+                parse_policy,
+                envelope.content.encode(),
+                self._env,
+                files=files,
+                look=self._look,
             )
         finally:
             self._read[envelope.version] = _Read(files, files.seen)

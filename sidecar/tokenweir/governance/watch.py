@@ -91,7 +91,8 @@ class Watcher:
         public_keys: Whose signatures count.
         takers: By name of the document.
         events: Told of what is refused.
-        last_good: Keeps what is in force.
+        last_good: Keeps what is in force; None: nobody does, so that a start waits for
+            the ledger as long as it takes.
         interval_seconds: The longest time between two looks.
     """
 
@@ -101,7 +102,7 @@ class Watcher:
         public_keys: Sequence[Ed25519PublicKey],
         takers: Mapping[str, Taker],
         events: PolicyEvents,
-        last_good: LastGood,
+        last_good: LastGood | None,
         *,
         interval_seconds: float = INTERVAL_SECONDS,
     ) -> None:
@@ -137,7 +138,8 @@ class Watcher:
             except Exception as error:  # noqa: BLE001 -- the ledger may do better
                 self._events.fault("last_good", error)
         try:
-            async with asyncio.timeout(START_SECONDS):
+            patience = None if self._last_good is None else START_SECONDS
+            async with asyncio.timeout(patience):
                 await self._look(asked=False)
         except TimeoutError:
             self._silence = f"no answer for {START_SECONDS:.0f} s"
@@ -173,6 +175,8 @@ class Watcher:
         return True
 
     async def _recall(self, name: str, followed: _Followed) -> None:
+        if self._last_good is None:
+            return
         try:
             kept = await asyncio.to_thread(self._last_good.read, name)
         except EnvelopeError as error:
@@ -221,9 +225,10 @@ class Watcher:
             await self._take(name, followed, in_force, "ledger")
         elif newest < followed.version:
             # An older one again, or none: the ledger was restored, or emptied.
+            kept = self._last_good.path(name) if self._last_good else f"{name}.json"
             problem = (
                 f"is no newer than {followed.version}, which stays in force: bring that "
-                f"back with `tokenweir policy restore {self._last_good.path(name)}`, or "
+                f"back with `tokenweir policy restore {kept}`, or "
                 f"publish with --above {followed.version}"
             )
             self._refuse(name, followed, Refusal(newest, (problem,)))
@@ -279,6 +284,8 @@ class Watcher:
         followed.in_force, followed.source = envelope, source
         if followed.refusal and followed.refusal.version <= envelope.version:
             followed.refusal = None
+        if self._last_good is None:
+            return
         try:
             await asyncio.to_thread(self._last_good.write, envelope)
         except OSError as error:
