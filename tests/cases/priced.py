@@ -25,11 +25,20 @@ SONNET = {
     "cache_read_input_token_cost": 0.3e-6,
     "output_cost_per_token": 15e-6,
 }
+# In fractions of a nano-USD.
+FINE = {
+    "input_cost_per_token": 0.1234567e-6,
+    "cache_read_input_token_cost": 0.0123456e-6,
+    "output_cost_per_token": 0.7654321e-6,
+}
 MODELS = {
     "gpt-4o": LARGE,
     "gpt-4o-mini": SMALL,
     "free": FREE,
+    "fine": FINE,
     "claude-sonnet-5": SONNET,
+    "claude-small": SMALL,
+    "empty": {"mode": "chat"},
 }
 
 

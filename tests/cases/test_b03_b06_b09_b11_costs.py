@@ -8,15 +8,20 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+import yaml
 
 from tests.cases.apis import ANTHROPIC, OPENAI, Api, story
 from tests.cases.priced import add_models, overlay
 from tests.cases.scene import Scene, key_of, tenants
+from tests.pod import until
 from tests.scripted_upstream import Hold, Step, event_stream, reply
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
 DAILY = [{"budget_usd": 1, "per": "day"}]
+SHADOW = [{"budget_usd": 0.000001, "per": "day", "mode": "shadow"}]
+# A typo with a dot, a name that only begins like a known one, an entry without prices.
+UNKNOWN = ["gpt-4o.mini", "gpt-4o-next", "empty"]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -25,8 +30,8 @@ async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene
     prices = overlay(tmp_path_factory.mktemp("prices"))
 
     def adapt(content: dict[str, Any]) -> None:
-        tenants(frugal=DAILY)(content)
-        add_models(content, "free", "brand-new")
+        tenants(frugal=DAILY, shade=SHADOW)(content)
+        add_models(content, "free", "brand-new", "fine", *UNKNOWN)
         content["prices"] = {"overlays": [prices]}
 
     async with Scene.open(adapt=adapt) as opened:
@@ -59,7 +64,11 @@ AUDIO = {
 
 
 async def cost_of(
-    scene: Scene, usage: dict[str, Any], tier: str | None = None, api: Api = OPENAI
+    scene: Scene,
+    usage: dict[str, Any],
+    tier: str | None = None,
+    api: Api = OPENAI,
+    **members: Any,
 ) -> int:
     """Return what an answer with *usage* cost, streamed and not."""
     found: set[str] = set()
@@ -72,7 +81,8 @@ async def cost_of(
     for streamed in (False, True) if api is OPENAI else (False,):
         await scene.clear()
         scene.upstream.play(*streams[streamed])
-        answer = await scene.call(api.request(stream=streamed), path=api.path)
+        body = api.request(stream=streamed, **members)
+        answer = await scene.call(body, path=api.path)
         assert answer.status == 200
         await scene.pod.settled()
         [(cost, flags)] = await costs(scene)
@@ -92,6 +102,17 @@ async def test_b03_cached_tokens_have_their_own_price(scene: Scene) -> None:
     assert await cost_of(scene, WRITTEN, api=ANTHROPIC) == (
         9 * 3_000 + 3755 * 4_000 + 30008 * 300 + 16 * 15_000
     )
+
+
+async def test_b03_fractions_are_rounded_up_once(scene: Scene) -> None:
+    """
+    Prices are finer than a nano-USD, and costs are whole ones: what is left over of all
+    classes together makes one more, and not one of each.
+
+    mozilla-ai/otari#198
+    """
+    # 86 at 0.123457, 1,920 at 0.012346, 300 at 0.765432 nano-USD: 263,951.222 in all.
+    assert await cost_of(scene, CACHED, model="fine") == 263_952
 
 
 async def test_b09_the_tier_that_answered_decides(scene: Scene) -> None:
@@ -132,6 +153,76 @@ async def test_b06_without_a_price_money_is_not_spent(scene: Scene) -> None:
     assert "brand-new" in answer.json()["error"]["message"]
     assert answer.detail["retryable"] is False
     assert scene.upstream.requests == []
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+async def test_b06_almost_a_known_name_is_unknown(scene: Scene, name: str) -> None:
+    """
+    Nothing is taken for another model's price, nor an entry without prices for free.
+
+    supernovae-st/nika#1368, majiayu000/litellm-rs#831
+    """
+    await scene.clear()
+    body = OPENAI.request(stream=False, model=name)
+    answer = await scene.call(body, key=key_of("frugal"))
+
+    assert (answer.status, answer.refusal) == (403, "model_unpriced")
+    assert scene.upstream.requests == []
+    await scene.pod.settled()
+    assert not (await scene.pod.ledger.snapshot("frugal")).spendings
+
+
+async def test_b06_a_budget_in_shadow_mode_refuses_nothing(scene: Scene) -> None:
+    """
+    It counts what has a price, above its amount too, and lets pass what has none.
+
+    BerriAI/litellm#36561
+    """
+    await scene.clear()
+    answers = []
+    for name in ("gpt-4o", "gpt-4o", "brand-new"):
+        scene.upstream.play(reply(OPENAI.reply("Hi.", model=name)))
+        body = OPENAI.request(stream=False, model=name)
+        answers.append(await scene.call(body, key=key_of("shade")))
+        await scene.pod.settled()
+
+    assert [answer.status for answer in answers] == [200] * 3
+    cost = 11 * 4_000 + 7 * 20_000
+    told = [(str(cost), ""), (str(cost), ""), ("0", "unpriced")]
+    assert await costs(scene, "shade") == told
+    [level] = (await scene.pod.ledger.snapshot("shade")).spendings.values()
+    assert (level.spent, level.reserved) == (2 * cost, 0)
+
+
+async def test_b06_a_ceiling_is_what_the_unknown_costs(scene: Scene) -> None:
+    """
+    With a ceiling in the policy they pass, and spend the budget at its prices.
+
+    BerriAI/litellm#36561
+    """
+    await scene.clear()
+    path, [processor] = scene.pod.policy_path, scene.pod.processors
+    before = path.read_text()
+    content = yaml.safe_load(before)
+    ceiling = {"input_usd_per_million": 20, "output_usd_per_million": 100}
+    content["prices"]["ceiling"] = ceiling
+    loaded = processor.count("policy_loaded")
+    path.write_text(yaml.safe_dump(content))
+    try:
+        await until(lambda: processor.count("policy_loaded") > loaded)
+        scene.upstream.play(reply(OPENAI.reply("Hi.", model="brand-new")))
+        body = OPENAI.request(stream=False, model="brand-new", max_tokens=900)
+        answer = await scene.call(body, key=key_of("frugal"))
+        await scene.pod.settled()
+    finally:
+        path.write_text(before)
+        await until(lambda: processor.count("policy_loaded") > loaded + 1)
+
+    assert answer.status == 200
+    cost = 11 * 20_000 + 7 * 100_000
+    assert await costs(scene, "frugal") == [(str(cost), "")]
+    [level] = (await scene.pod.ledger.snapshot("frugal")).spendings.values()
+    assert (level.spent, level.reserved) == (cost, 0)
 
 
 async def test_b06_without_a_budget_it_is_told(scene: Scene) -> None:
