@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,6 +77,50 @@ def test_a_killed_writer(sink: ParquetSink, tmp_path: Path) -> None:
     sink.open()
 
     assert not left.exists()
+
+
+# Writes one record, then another, and hangs before the second file is done.
+_HANGS = """
+import os, sys, time
+from pathlib import Path
+from tests.export.rows import row
+from tokenweir.export.parquet import ParquetSink
+
+sink = ParquetSink(Path(sys.argv[1]))
+sink.open()
+sink.write([row("a")], [])
+
+def hang(descriptor):
+    print("writing", flush=True)
+    time.sleep(3_600)
+
+os.fsync = hang
+sink.write([row("b")], [])
+"""
+
+
+def test_killed_in_the_middle_of_a_file(tmp_path: Path) -> None:
+    """What is not yet safe has no file's name; the next writer begins with a clean folder."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    writer = subprocess.Popen(
+        [sys.executable, "-c", _HANGS, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        env=environment,
+    )
+    assert writer.stdout is not None
+    with writer.stdout:
+        assert writer.stdout.readline() == b"writing\n"
+        writer.kill()
+        writer.wait()
+    assert len(list(tmp_path.glob("*.unfinished"))) == 1
+    assert [found["hold"] for found in read_records(tmp_path)] == ["a"]
+
+    sink = ParquetSink(tmp_path)
+    sink.open()
+    sink.write([row("b")], [])
+    sink.close()
+    assert list(tmp_path.glob("*.unfinished")) == []
+    assert {found["hold"] for found in read_records(tmp_path)} == {"a", "b"}
 
 
 def test_a_write_that_fails(

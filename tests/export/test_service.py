@@ -16,13 +16,14 @@ from functools import partial
 from pathlib import Path
 
 import psycopg
+import pyarrow.parquet as pq
 import pytest
 from prometheus_client import CollectorRegistry
 
 from tests.export.ledgers import PATIENCE, MemorySink, Told, pending, put, until
 from tests.export.postgres_server import PostgresServer
 from tests.servers import Server
-from tokenweir.export import jsonl
+from tokenweir.export import jsonl, parquet
 from tokenweir.export.exporter import ExportSettings
 from tokenweir.export.postgres import read_records
 from tokenweir.export.service import Job, consumer_name, export
@@ -30,6 +31,7 @@ from tokenweir.export.sink import UnreadableExportError
 
 # So many that none of the killed could write all of them.
 ROWS = 1_600
+FEW_ROWS = 480
 
 
 @contextmanager
@@ -60,7 +62,7 @@ def finish(sink: str, url: str, consumer: str) -> None:
 
 
 async def kill_at_random_points(
-    sink: str, url: str, count: Callable[[], int], kills: int
+    sink: str, url: str, count: Callable[[], int], kills: int, rows: int = ROWS
 ) -> list[str]:
     """
     Kill exporters in the middle, and let a last one finish.
@@ -68,10 +70,10 @@ async def kill_at_random_points(
     *count* tells how many records the sink has. Returns the holds of all records.
     """
     chance = random.Random(17)
-    holds = [f"h{number}" for number in range(ROWS)]
+    holds = [f"h{number}" for number in range(rows)]
     put(url, holds)
     for _ in range(kills):
-        goal = count() + chance.randrange(1, ROWS // 8)
+        goal = count() + chance.randrange(1, rows // 8)
         with running(sink, url, "--batch-rows", "8") as process:
             await until(partial(_reaches, count, goal))
             process.send_signal(signal.SIGKILL)
@@ -114,6 +116,31 @@ async def test_killed_while_it_writes_files(valkey: Server, tmp_path: Path) -> N
     assert set(lines) == set(holds)
     # One that starts again finds in the files what it had written.
     assert len(lines) == len(holds)
+    assert pending(valkey.url) == 0
+
+
+@pytest.mark.e2e
+async def test_killed_while_it_writes_parquet(valkey: Server, tmp_path: Path) -> None:
+    """
+    However often it is killed, there is every record in files that are whole: whatever
+    has the name of one can be read at any moment, and nothing half is left in the end.
+    """
+    counts: dict[Path, int] = {}
+
+    def count() -> int:
+        for path in tmp_path.glob("*.parquet"):
+            if path not in counts:
+                counts[path] = pq.read_metadata(path).num_rows
+        return sum(counts.values())
+
+    sink = f"parquet:{tmp_path}"
+    holds = await kill_at_random_points(sink, valkey.url, count, kills=2, rows=FEW_ROWS)
+
+    found = jsonl.newest(parquet.read_records(tmp_path))
+    assert set(found) == set(holds)
+    assert count() >= len(holds)
+    assert len(counts) > 1
+    assert _unfinished(tmp_path) == []
     assert pending(valkey.url) == 0
 
 
@@ -201,6 +228,10 @@ def test_names_of_consumers() -> None:
 
 def _reaches(count: Callable[[], int], goal: int) -> bool:
     return count() >= goal
+
+
+def _unfinished(folder: Path) -> list[Path]:
+    return list(folder.glob(f"*{parquet.UNFINISHED}"))
 
 
 def _files(folder: Path) -> list[Path]:

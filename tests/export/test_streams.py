@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,8 @@ from tokenweir.export.streams import START, Delivery, Streams
 from tokenweir.ledger.keys import records
 
 HOLDS = [f"h{number}" for number in range(20)]
-KEY = records(tag_of(TENANTS[0]))
+TAG = tag_of(TENANTS[0])
+KEY = records(TAG)
 
 
 @pytest.fixture(scope="module", params=["valkey", "valkey-resp3", "redis"])
@@ -132,6 +133,50 @@ async def test_entries_that_have_expired(url: str, streams: Streams) -> None:
     assert len(mine) + len(taken) == 20
     assert {each.fields for each in taken} == {None}
     assert left == {}
+
+
+async def test_entries_that_have_expired_before_redis_7(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """
+    Such a server does not say which of what is taken over has expired: it leaves a gap,
+    and what is missing in it stays in hand. So that is asked for, page by page, once.
+    """
+    streams = Streams("unix:///nowhere", GROUP, "c1")
+    fields = {b"hold": b"h"}
+    replies: dict[str, list[object]] = {
+        # Two elements, as there was no third one: the cursor and the entries.
+        "XAUTOCLAIM": [
+            [b"7-0", [(b"5-0", fields), (None, None)]],
+            [b"0-0", [(b"8-0", fields)]],
+        ],
+        # What is ours by now: 5-0 and 8-0 are there, the others have expired.
+        "XREADGROUP": [
+            [[KEY.encode(), [(b"5-0", fields), (b"6-0", None)]]],
+            [[KEY.encode(), [(b"7-0", {}), (b"8-0", fields)]]],
+            [[KEY.encode(), []]],
+        ],
+    }
+    after: list[str] = []
+
+    async def call(_client: object, commands: Sequence[Sequence[str]]) -> list[object]:
+        after.extend(each[-1] for each in commands if each[0] == "XREADGROUP")
+        return [replies[each[0]].pop(0) for each in commands]
+
+    monkeypatch.setattr("tokenweir.export.streams.call", call)
+    taken, cursors = await streams.abandoned({TAG: START}, 2, 0)
+    assert names(taken) == ["h"]
+    more, left = await streams.abandoned(cursors, 2, 0)
+    await streams.close()
+
+    assert (cursors, left) == ({TAG: "7-0"}, {})
+    assert [(each.entry, each.fields) for each in more] == [
+        ("8-0", fields),
+        ("6-0", None),
+        ("7-0", None),
+    ]
+    assert after == [START, "6-0", "8-0"]
+    assert replies == {"XAUTOCLAIM": [], "XREADGROUP": []}
 
 
 async def test_entries_that_nobody_saw(url: str, streams: Streams) -> None:

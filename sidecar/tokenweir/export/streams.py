@@ -74,6 +74,8 @@ class Streams:
         self._consumer = consumer
         self._tags = all_tags() if tags is None else tuple(tags)
         self._joined: dict[str, None] = {}
+        # Where something has expired in hands that we took it over from: see `abandoned`.
+        self._gaps: set[str] = set()
 
     @property
     def joined(self) -> tuple[str, ...]:
@@ -136,17 +138,26 @@ class Streams:
         ]
         deliveries: list[Delivery] = []
         left: dict[str, str] = {}
+        ended: list[str] = []
         for tag, reply in zip(cursors, await self._call(commands), strict=True):
             if self._is_gone(tag, reply):
                 continue
             cursor, entries, *expired = sound(reply)
             # Before Redis 7 there is a gap where one has expired, and it stays ours.
-            deliveries += _deliveries(tag, [pair for pair in entries if pair[0]])
+            there = [pair for pair in entries if pair[0]]
+            if len(there) < len(entries):
+                self._gaps.add(tag)
+            deliveries += _deliveries(tag, there)
             deliveries += [
                 Delivery(tag, _text(entry), None) for some in expired for entry in some
             ]
             if _text(cursor) != START:
                 left[tag] = _text(cursor)
+            elif tag in self._gaps:
+                ended.append(tag)
+        for tag in ended:
+            deliveries += await self._expired(tag, count)
+            self._gaps.discard(tag)
         return deliveries, left
 
     async def acknowledge(self, deliveries: Iterable[tuple[str, str]]) -> None:
@@ -218,6 +229,17 @@ class Streams:
             if not self._is_gone(tag, reply):
                 found += _deliveries(tag, _entries(sound(reply)))
         return found
+
+    async def _expired(self, tag: str, count: int) -> list[Delivery]:
+        """Return what of all that is ours has expired; reads *count* at once."""
+        found: list[Delivery] = []
+        after = START
+        while True:
+            page = await self._read([tag], count, after)
+            found += [each for each in page if each.fields is None]
+            if len(page) < count:
+                return found
+            after = page[-1].entry
 
     def _is_gone(self, tag: str, reply: Any) -> bool:
         """Tell if a stream has gone, and forget it: it may come back without group."""
