@@ -1,15 +1,17 @@
-"""L14: what a server has forgotten is told again; what it has done is not done twice."""
+"""L14, B13: what a server has forgotten is told again; what it did is not done twice."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from tests.cases.apis import OPENAI, TOLD, story
 from tests.cases.connection import Connection, request
+from tests.cases.priced import overlay
 from tests.cases.scene import Scene, key_of, tenants
 from tests.pod import until
 from tests.scripted_upstream import Hold, event_stream, reply
@@ -26,19 +28,27 @@ QUOTAS = [
     {"tokens_per_minute": 1, "capacity": LIMIT},
     {"requests_per_minute": 1, "capacity": 1_000},
     {"concurrency": 500},
+    {"budget_usd": 400, "per": "month"},
 ]
 OPEN = [{**quota, "on_ledger_failure": "open"} for quota in QUOTAS]
 COST = TOLD.input + TOLD.output
+COST_NANOUSD = TOLD.input * 4_000 + TOLD.output * 20_000  # see priced.py
 CHARGED = (TOLD.input, TOLD.output)
 BODY = OPENAI.request(stream=False, max_tokens=500)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def scene() -> AsyncIterator[Scene]:
+async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
     """Give the module a pod with a relay before its ledger."""
+    prices = overlay(tmp_path_factory.mktemp("prices"))
+
+    def adapt(content: dict[str, Any]) -> None:
+        tenants(open=OPEN)(content)
+        content["prices"] = {"overlays": [prices]}
+
     async with Scene.relayed(
         quotas=QUOTAS,
-        adapt=tenants(open=OPEN),
+        adapt=adapt,
         retries=0,
         options=PATIENT,
     ) as opened:
@@ -46,7 +56,7 @@ async def scene() -> AsyncIterator[Scene]:
 
 
 async def charged_once(scene: Scene, count: int, tenant: str = "acme") -> None:
-    """Demand *count* exchanges in the levels, the records and the rollups."""
+    """Demand *count* exchanges in levels, budgets, records and rollups."""
     await scene.ledger_shows(*[CHARGED] * count, tenant=tenant)
     state = await scene.pod.ledger.snapshot(tenant)
     drawn = {
@@ -56,6 +66,9 @@ async def charged_once(scene: Scene, count: int, tenant: str = "acme") -> None:
     }
     assert drawn.get(LIMIT, 0) == COST * count
     assert drawn.get(1_000, 0) == count
+    spent = sum(each.spent for each in state.spendings.values())
+    assert spent == COST_NANOUSD * count
+    assert not any(each.reserved for each in state.spendings.values())
     rolled_up = await scene.pod.ledger.rolled_up(tenant)
     assert rolled_up.get("exchanges", 0) == count
     assert len((await scene.pod.ledger.snapshot(tenant)).records) == count
@@ -233,9 +246,10 @@ async def test_l14_a_cancel_without_an_answer(scene: Scene) -> None:
     assert scene.upstream.requests == []
 
 
-async def test_l14_replies_come_and_go(scene: Scene) -> None:
+async def test_b13_replies_come_and_go(scene: Scene) -> None:
     """
-    With a relay that loses replies every now and then, no exchange counts twice.
+    With a relay that loses replies every now and then, no exchange counts twice, and a
+    budget has spent their cost to the nano-USD.
 
     BerriAI/litellm#30460: the counter drifted upwards with each time-out.
     """
