@@ -219,6 +219,20 @@ def test_many_quotas_of_a_tenant_without_keys() -> None:
     assert line.endswith("limited by t.q7, t.q6, t.q5, t.q4, t.q3 and 2 more")
 
 
+def test_issued_keys() -> None:
+    """Where they are known, a tenant without any is nobody; nor is one whose key ended."""
+    key = {**KEYS[0], "expires_at": "1970-01-01T00:00:01Z"}
+    made = policy(tenants={"t": {"keys": [key], "quotas": [{"concurrency": 1}]}})
+
+    assert advise(made, issued=True, now_ms=999) == ()
+    assert advise(made, issued=True, now_ms=1_000) == (
+        (
+            "tenants.t: has no keys that work, here or issued: nobody can call as it, so "
+            "until then nobody is limited by t.concurrency"
+        ),
+    )
+
+
 def test_without_prices() -> None:
     """What nobody has looked up is not judged; what has no price is told of models."""
     shadow = {"budget_usd": 5, "per": "day", "mode": "shadow", "models": ["claude"]}

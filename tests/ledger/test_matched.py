@@ -6,7 +6,13 @@ from tokenweir.core.partition import tag_of
 from tokenweir.core.policy import ApiKey, Axis, Quota
 from tokenweir.core.record import SEPARATOR, hour_of
 from tokenweir.core.tally import Tallied
-from tokenweir.ledger.matched import never_matched, quota_matches, tallied
+from tokenweir.ledger.matched import (
+    Idle,
+    idle_quotas,
+    never_matched,
+    quota_matches,
+    tallied,
+)
 from tokenweir.ledger.memory import MemoryStore
 
 HOUR = hour_of(START_MS)
@@ -73,3 +79,26 @@ def test_where_all_are_one_tenant_only_its_quotas_count() -> None:
     policy = replace(policy, tenants={**policy.tenants, "globex": other})
 
     assert never_matched(policy, {}) == ("a",)
+
+
+async def test_idle_quotas_tell_how_many_calls_they_missed(clock: Clock) -> None:
+    """Refused or forwarded: a tenant's calls, and of a key's own quota that key's."""
+    store = await counted(clock)
+    group = SEPARATOR.join(("acme", "app", "gpt-4o", "openai", "chat_completions"))
+    await store.tally(tag_of("acme"), HOUR, {f"{group}{SEPARATOR}exchanges": 9})
+    policy = policy_of("acme.tpm", "acme.x", tenants=("acme", "silent"))
+    own = (Quota("acme/ci.rpm", Axis.REQUESTS, 1, 1),)
+    secrets = [ApiKey("ci", "acme", quotas=own), ApiKey("app", "acme")]
+    rotated = [*secrets, replace(secrets[0], ends_at_ms=1)]
+    policy = replace(policy, keys={f"{at:064x}": key for at, key in enumerate(rotated)})
+    silent = replace(policy.tenants["silent"], quotas=(replace(own[0], id="silent.q"),))
+    policy = replace(policy, tenants={**policy.tenants, "silent": silent})
+
+    assert await idle_quotas(store, policy, HOUR, HOUR + 1) == (
+        Idle("acme.x", 11),
+        Idle("silent.q", 0),
+        Idle("acme/ci.rpm", 2),
+    )
+    assert await idle_quotas(store, policy, HOUR + 2, HOUR + 3) == tuple(
+        Idle(name, 0) for name in ("acme.tpm", "acme.x", "silent.q", "acme/ci.rpm")
+    )

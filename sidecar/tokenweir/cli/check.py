@@ -3,35 +3,53 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import pathlib
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
 
-from tokenweir.cli import EXIT_FINE, EXIT_PROBLEMS, Subparsers
-from tokenweir.cli.budget_text import after_text, window_text
-from tokenweir.cli.cap_text import cap_text
-from tokenweir.cli.key_text import key_text
-from tokenweir.cli.price_text import price_text
+from tokenweir.cli import EXIT_FINE, EXIT_PROBLEMS, EXIT_USAGE, Subparsers
+from tokenweir.cli.check_ledger import Found, document, lines, look
+from tokenweir.cli.found_ledger import no_answer
+from tokenweir.cli.ledger_option import HELP as LEDGER_HELP
+from tokenweir.cli.ledger_option import LedgerOptionError, ledger_url
+from tokenweir.cli.numbers import number
+from tokenweir.cli.policy_summary import summary
 from tokenweir.cli.problems import tell
-from tokenweir.core.errors import PolicyError
-from tokenweir.core.policy import ApiKey, Axis, Model, Policy, Provider, Quota, Tenant
+from tokenweir.cli.usage_span import last_hours
+from tokenweir.core.errors import (
+    LedgerUnavailableError,
+    PolicyError,
+    TokenweirError,
+)
+from tokenweir.core.policy import Policy
 
 _DESCRIPTION = """\
 Check a policy file and print every problem, one a line, each beginning with its
 path in the file. If there is none, print what the policy says, and what in it is
-probably not meant. Nothing is changed, and no secret is printed.
+probably not meant: above all quotas that can never match, or never decide anything.
+Nothing is changed, and no secret is printed.
+
+With --ledger, keys that were issued there count too, and quotas that have applied to
+nothing in the last hours are listed: those that are for a model, a route or a tenant
+that nobody uses, or that is named wrongly.
+"""
+_EPILOG = """\
+examples:
+  tokenweir check policy.yaml
+  tokenweir check policy.yaml --ledger redis://127.0.0.1:6379 --hours 168
+  tokenweir policy show --ledger env:LEDGER > in-force.yaml
+  tokenweir check in-force.yaml --ledger env:LEDGER --without-secrets --json
+
+Exit codes: 0 fine, warnings or not; 1 problems, or a ledger without an answer; 2 wrong
+usage.
 """
 
+DEFAULT_HOURS = 24
+MAX_HOURS = 10_000  # the ledger keeps them for 13 months
 NS_PER_MS = 1_000_000
-
-_UNITS = {
-    Axis.REQUESTS: "requests per minute",
-    Axis.TOKENS: "tokens per minute",
-    Axis.INPUT_TOKENS: "input tokens per minute",
-    Axis.OUTPUT_TOKENS: "output tokens per minute",
-}
+MS_PER_S = 1_000
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -40,6 +58,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "check",
         help="check a policy file, and say what it means",
         description=_DESCRIPTION,
+        epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", type=pathlib.Path, metavar="FILE", help="the policy")
@@ -49,111 +68,132 @@ def add_parser(subparsers: Subparsers) -> None:
         help="do not look up credentials and certificates, as where a policy is "
         "reviewed but not used",
     )
+    parser.add_argument("--json", action="store_true", help="for machines")
+    group = parser.add_argument_group("what came, and which keys are issued")
+    group.add_argument(
+        "--ledger", metavar="URL", help=f"{LEDGER_HELP}; it is only read"
+    )
+    group.add_argument(
+        "--hours",
+        type=number(1, MAX_HOURS),
+        metavar="N",
+        help="how far to look back, this hour (UTC) included "
+        f"(default: {DEFAULT_HOURS})",
+    )
+    group.add_argument(
+        "--governance-key",
+        metavar="WHERE",
+        help="file:PATH or env:NAME of the public keys of those who issue keys; without "
+        "it issued keys are not verified",
+    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Check the file."""
-    from tokenweir.config.advice import advise  # noqa: PLC0415 -- slow
     from tokenweir.config.load import load_policy  # noqa: PLC0415 -- slow
 
     file, credentials = arguments.file, not arguments.without_secrets
     try:
+        url = _ledger(arguments)
+    except LedgerOptionError as error:
+        print(error, file=sys.stderr)
+        return EXIT_USAGE
+    try:
         policy = load_policy(file, os.environ, credentials=credentials)
     except PolicyError as error:
-        tell(file, error, sys.stdout, sys.stderr)
-        return EXIT_PROBLEMS
-    print(f"{file}: fine (digest {policy.digest})")
-    print("\n".join(_summary(policy, credentials=credentials)))
-    warnings = advise(policy, credentials=credentials)
-    if warnings:
-        print("\nwarnings")
-        print("\n".join(f"  {warning}" for warning in warnings))
+        return _tell_problems(error, arguments)
+    found = None
+    if url is not None:
+        try:
+            found = _look(policy, url, arguments)
+        except _LookError as error:
+            print(error, file=sys.stderr)
+            return error.code
+    _tell(found.policy if found else policy, found, arguments)
     return EXIT_FINE
 
 
-def _summary(policy: Policy, *, credentials: bool) -> Iterator[str]:
-    yield "\nproviders"
-    for provider in policy.providers.values():
-        yield f"  {_provider(provider, credentials=credentials)}"
-    yield "\nmodels"
+class _LookError(TokenweirError):
+    """The ledger can't be looked at. The text says why; *code* is for the shell."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def _ledger(arguments: argparse.Namespace) -> str | None:
+    """Return the ledger's URL; None: none is asked. Raises: LedgerOptionError."""
+    if arguments.ledger is not None:
+        return ledger_url(arguments.ledger)
+    for option in ("hours", "governance_key"):
+        if getattr(arguments, option) is not None:
+            name = option.replace("_", "-")
+            raise LedgerOptionError(f"--{name}: goes with --ledger: say which")
+    return None
+
+
+def _look(policy: Policy, url: str, arguments: argparse.Namespace) -> Found:
+    """Return what the ledger knows. Raises: _LookError."""
+    from tokenweir.governance.key_files import KeyFileError  # noqa: PLC0415 -- slow
+
     now_ms = time.time_ns() // NS_PER_MS
-    for model in (*policy.models.values(), *policy.model_families):
-        yield f"  {_model(model)}"
-        # Overlays are not read if nothing outside of the file is.
-        price = price_text(model, policy.pricing, now_ms) if credentials else None
-        if price is not None:
-            yield f"    {price}"
-    if policy.caps:
-        yield "\ncaps on output, of which the lowest that applies counts"
-        yield from (f"  {cap_text(cap)}" for cap in policy.caps)
-    yield "\ntenants"
-    for tenant in policy.tenants.values():
-        keys = [key for key in policy.keys.values() if key.tenant == tenant.name]
-        yield f"  {_tenant(tenant, len(keys))}"
-        for key in keys:
-            yield from _key(key, now_ms)
-        yield from (f"    {_quota(quota)}" for quota in tenant.quotas)
-    if policy.single_tenant is not None:
-        yield f"\nevery caller is tenant {policy.single_tenant}, whatever key it sends"
+    span = last_hours(now_ms / MS_PER_S, arguments.hours or DEFAULT_HOURS)
+    try:
+        return look(policy, url, span, arguments.governance_key, now_ms)
+    except KeyFileError as error:
+        raise _LookError(str(error), EXIT_USAGE) from None
+    except LedgerUnavailableError:
+        raise _LookError(no_answer(url), EXIT_PROBLEMS) from None
+    except PolicyError as error:
+        text = f"The keys that are issued can't be used: {error.problems[0]}"
+        raise _LookError(text, EXIT_PROBLEMS) from None
+    except TokenweirError as error:
+        raise _LookError(str(error), EXIT_PROBLEMS) from None
 
 
-def _provider(provider: Provider, *, credentials: bool) -> str:
-    host = f"[{provider.host}]" if ":" in provider.host else provider.host
-    url = f"{provider.scheme}://{host}:{provider.port}{provider.path_prefix}"
-    held = "with credential" if provider.credential else "without credential"
-    parts = [f"{provider.name}: {provider.dialect} at {url}"]
-    return ", ".join([*parts, held] if credentials else parts)
-
-
-def _model(model: Model) -> str:
-    renamed = f" as {model.upstream_model}" if model.upstream_model else ""
-    return (
-        f"{model.name}: by {model.provider}{renamed}, at most "
-        f"{model.max_output_tokens:,} output tokens, "
-        f"{model.default_output_tokens:,} if the app sets no cap"
-    )
-
-
-def _tenant(tenant: Tenant, keys: int) -> str:
-    models = f"models {_listed(tenant.models)}" if tenant.models else "all models"
-    return f"{tenant.name}: {keys} {'key' if keys == 1 else 'keys'}, {models}"
-
-
-def _key(key: ApiKey, now_ms: int) -> Iterator[str]:
-    """Yield what binds *key* alone, if anything does."""
-    text = key_text(key, now_ms)
-    if text is not None or key.quotas:
-        yield f"    key {key.id}: {text or 'with limits of its own'}"
-    yield from (f"      {_quota(quota)}" for quota in key.quotas)
-
-
-def _quota(quota: Quota) -> str:
-    if quota.budget is not None:
-        text = window_text(quota.axis, quota.capacity, quota.budget.calendar)
-    elif quota.axis is Axis.CONCURRENCY:
-        text = f"{quota.capacity:,} at a time"
+def _tell_problems(error: PolicyError, arguments: argparse.Namespace) -> int:
+    if arguments.json:
+        told = {"file": str(arguments.file), "problems": list(error.problems)}
+        print(json.dumps(told, indent=2))
     else:
-        text = f"{quota.rate:,} {_UNITS[quota.axis]}"
-        if quota.capacity != quota.rate:
-            text += f", {quota.capacity:,} at once"
-    text += _whose(quota.partition)
-    if quota.models:
-        text += f", models {_listed(quota.models)}"
-    if quota.routes:
-        text += f", routes {_listed(quota.routes)}"
-    if quota.budget is not None:
-        text += f", {after_text(quota.axis, quota.budget)}"
-    return f"{text}, in shadow mode" if quota.shadow else text
+        tell(arguments.file, error, sys.stdout, sys.stderr)
+    return EXIT_PROBLEMS
 
 
-def _whose(partition: Sequence[str]) -> str:
-    """Return who shares a limit that is told below a tenant."""
-    others = [part for part in partition if part != "tenant"]
-    each = f", for each {_listed(others)}" if others else ""
-    return each if "tenant" in partition else f"{each}, shared by all tenants"
+def _tell(policy: Policy, found: Found | None, arguments: argparse.Namespace) -> None:
+    from tokenweir.config.advice import advise  # noqa: PLC0415 -- slow
+    from tokenweir.config.ineffective import ineffective  # noqa: PLC0415 -- slow
+    from tokenweir.config.matching import without_ended_keys  # noqa: PLC0415 -- slow
 
-
-def _listed(names: Iterable[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
+    credentials = not arguments.without_secrets
+    now_ms = time.time_ns() // NS_PER_MS
+    warnings = [
+        *advise(
+            policy, credentials=credentials, issued=found is not None, now_ms=now_ms
+        ),
+        *(found.notes if found else ()),
+    ]
+    if arguments.json:
+        working = without_ended_keys(policy, now_ms)
+        told: dict[str, object] = {
+            "file": str(arguments.file),
+            "problems": [],
+            "digest": policy.digest,
+            "warnings": warnings,
+            "ineffective_quotas": [
+                {"quota": each.quota.id, "reason": each.why, "text": each.text}
+                for each in ineffective(working, prices=credentials)
+            ],
+            "seen": document(found) if found else None,
+        }
+        print(json.dumps(told, indent=2))
+        return
+    print(f"{arguments.file}: fine (digest {policy.digest})")
+    print("\n".join(summary(policy, credentials=credentials, now_ms=now_ms)))
+    if warnings:
+        print("\nwarnings")
+        print("\n".join(f"  {warning}" for warning in warnings))
+    if found:
+        print()
+        print("\n".join(lines(found, now_ms / MS_PER_S)))

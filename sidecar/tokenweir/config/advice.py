@@ -17,7 +17,7 @@ from tokenweir.config.ineffective import (
     Why,
     ineffective,
 )
-from tokenweir.config.matching import Matching
+from tokenweir.config.matching import Matching, without_ended_keys
 from tokenweir.config.room import Room
 from tokenweir.config.slip import Slips
 from tokenweir.core.policy import Axis, Policy, Quota
@@ -26,15 +26,22 @@ from tokenweir.core.policy import Axis, Policy, Quota
 _MAX_NAMED = 5
 
 
-def advise(policy: Policy, *, credentials: bool = True) -> tuple[str, ...]:
+def advise(
+    policy: Policy, *, credentials: bool = True, issued: bool = False, now_ms: int = 0
+) -> tuple[str, ...]:
     """
     Return what is worth a look, a line each, beginning with the path.
 
-    Set *credentials* to false if they were not looked up, nor prices.
+    Args:
+        policy: What is looked at.
+        credentials: False if they were not looked up, nor prices.
+        issued: It has the keys, too, that were issued for the fleet.
+        now_ms: Keys that have ended until then can't be used any more.
     """
+    policy = without_ended_keys(policy, now_ms)
     vain = {found.quota.id: found for found in ineffective(policy, prices=credentials)}
     lines = [
-        *_tenant_advice(policy, vain),
+        *_tenant_advice(policy, vain, issued=issued),
         *_quota_advice(policy, vain, prices=credentials),
         *cap_advice(policy),
     ]
@@ -75,7 +82,9 @@ def _price_advice(policy: Policy) -> Iterator[str]:
             )
 
 
-def _tenant_advice(policy: Policy, vain: Mapping[str, Ineffective]) -> Iterator[str]:
+def _tenant_advice(
+    policy: Policy, vain: Mapping[str, Ineffective], *, issued: bool
+) -> Iterator[str]:
     having_keys = {key.tenant for key in policy.keys.values()}
     for tenant in policy.tenants.values():
         if policy.single_tenant is None and tenant.name not in having_keys:
@@ -84,11 +93,11 @@ def _tenant_advice(policy: Policy, vain: Mapping[str, Ineffective]) -> Iterator[
                 for quota in tenant.quotas
                 if quota.id in vain and vain[quota.id].why is Why.NO_KEYS
             ]
+            text = "has no keys here: only one that is issued can call as it"
+            if issued:
+                text = "has no keys that work, here or issued: nobody can call as it"
             follows = f", so until then nobody is limited by {_named(idle)}"
-            yield (
-                f"tenants.{tenant.name}: has no keys here: only one that is issued can "
-                f"call as it{follows if idle else ''}"
-            )
+            yield f"tenants.{tenant.name}: {text}{follows if idle else ''}"
         if not tenant.quotas:
             yield f"tenants.{tenant.name}: has no quota, so nothing limits it"
     if policy.single_tenant is not None and len(policy.tenants) > 1:

@@ -26,7 +26,7 @@ MAX_REMEMBERED = 4_096
 
 
 class PriceBook:
-    """All prices. Used by one thread at a time."""
+    """All prices. Threads may share it: what two of them find at once is the same."""
 
     def __init__(self, overlays: Sequence[Overlay] = ()) -> None:
         """*overlays*: the last one comes first."""

@@ -24,7 +24,7 @@ _COMPACT_DATE = re.compile(r"-(20\d\d)(\d\d)(\d\d)(?=$|[-:])")
 
 
 class Catalogue:
-    """The list. Used by one thread at a time."""
+    """The list. Threads may share it: what two of them find at once is the same."""
 
     def __init__(self) -> None:
         self._by_id = {provider.id: provider for provider in PROVIDERS}
