@@ -24,7 +24,7 @@ PATIENT = {"arguments": ["--ledger-timeout-ms", "1000"]}
 LATE_SECONDS = 1.5
 LIMIT = 1_000_000
 # A token a minute: what was charged stays to be seen.
-QUOTAS = [
+QUOTAS: list[dict[str, Any]] = [
     {"tokens_per_minute": 1, "capacity": LIMIT},
     {"requests_per_minute": 1, "capacity": 1_000},
     {"concurrency": 500},

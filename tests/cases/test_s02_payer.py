@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from tests.cases.apis import ANTHROPIC, OPENAI, TOLD, Api, both_apis
 from tests.cases.connection import Answer
+from tests.cases.priced import overlay
 from tests.cases.refusals import expect
 from tests.cases.scene import Scene
 from tests.pod import KEY, OTHER_KEY
@@ -18,23 +19,32 @@ from tests.scripted_upstream import reply
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
 CHARGED = (TOLD.input, TOLD.output)
+# In nano-USD; see priced.py.
+COSTS = {
+    OPENAI.name: TOLD.input * 4_000 + TOLD.output * 20_000,
+    ANTHROPIC.name: TOLD.input * 3_000 + TOLD.output * 15_000,
+}
 VICTIM = "globex"
-# A limit of each tenant, and one of each end user within a tenant.
+# Limits of each tenant, of each key and of each end user within a tenant.
 QUOTAS: list[dict[str, Any]] = [
     {"requests_per_minute": 1, "capacity": 40},
     {"requests_per_minute": 1, "capacity": 2, "partition": ["tenant", "user"]},
+    {"budget_usd": 4, "per": "month"},
+    {"budget_usd": 2, "per": "month", "partition": ["key"]},
+    {"budget_usd": 1, "per": "month", "partition": ["user"]},
 ]
 
 
-def limit_both(content: dict[str, Any]) -> None:
-    """Give the other tenant the same limits."""
-    content["tenants"][VICTIM]["quotas"] = QUOTAS
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def opened() -> AsyncIterator[Scene]:
-    """Give the module a pod with two tenants."""
-    async with Scene.open(quotas=QUOTAS, adapt=limit_both) as scene:
+async def opened(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
+    """Give the module a pod with two tenants, who have the same limits."""
+    prices = overlay(tmp_path_factory.mktemp("prices"))
+
+    def adapt(content: dict[str, Any]) -> None:
+        content["tenants"][VICTIM]["quotas"] = QUOTAS
+        content["prices"] = {"overlays": [prices]}
+
+    async with Scene.open(quotas=QUOTAS, adapt=adapt) as scene:
         yield scene
 
 
@@ -56,6 +66,14 @@ def named(api: Api, user: str) -> bytes:
     if api is ANTHROPIC:
         members = {"metadata": {"user_id": user}}
     return api.request(stream=False, **members)
+
+
+async def spent(scene: Scene, tenant: str) -> dict[str, int]:
+    """Return what is spent of each budget of the *tenant*, by whose it is."""
+    await scene.pod.settled()
+    found = (await scene.pod.ledger.snapshot(tenant)).spendings.items()
+    assert not any(level.reserved for _, level in found)
+    return {key.split("|")[2]: level.spent for (key, _), level in found}
 
 
 async def used(scene: Scene, tenant: str) -> dict[str, int]:
@@ -111,6 +129,10 @@ async def test_s02_spend_lands_on_the_key(scene: Scene, api: Api, name: str) -> 
     await scene.ledger_shows(CHARGED)
     assert not await scene.pod.ledger.records(VICTIM)
     assert scene.upstream.requests[-1].body == body
+    mine = await spent(scene, "acme")
+    assert set(mine.values()) == {COSTS[api.name]}
+    assert {"tenant=acme", "tenant=acme,key=ci"} < set(mine)
+    assert await spent(scene, VICTIM) == {}
 
 
 @both_apis
@@ -129,6 +151,11 @@ async def test_s02_an_end_user_pays_within_the_tenant(scene: Scene, api: Api) ->
     await scene.ledger_shows(*[CHARGED] * len(users))
     assert await scene.pod.ledger.records(VICTIM) == []
     assert len(await used(scene, "acme")) == len(users)
+    mine = await spent(scene, "acme")
+    assert mine.pop("tenant=acme") == len(users) * COSTS[api.name]
+    assert mine.pop("tenant=acme,key=ci") == len(users) * COSTS[api.name]
+    assert list(mine.values()) == [COSTS[api.name]] * len(users)
+    assert await spent(scene, VICTIM) == {}
 
 
 async def call(scene: Scene, api: Api, key: str, user: str) -> Answer:
@@ -155,6 +182,8 @@ async def test_s02_end_users_take_turns(scene: Scene, api: Api) -> None:
         await scene.ledger_shows(*[CHARGED] * 6, tenant=tenant)
         counts = await used(scene, tenant)
         assert sorted(counts.values()) == [2, 2, 2]
+        theirs = sorted((await spent(scene, tenant)).values())
+        assert theirs == [2 * COSTS[api.name]] * 3 + [6 * COSTS[api.name]] * 2
         assert counts[""] == 2
 
 
@@ -172,3 +201,4 @@ async def test_s02_rotating_end_users_does_not_help(scene: Scene, api: Api) -> N
         error = expect(answer, api, 429, "quota_exhausted")
         assert error["tokenweir"]["partition"] == "tenant=acme"
     await scene.ledger_shows(*[CHARGED] * 40)
+    assert (await spent(scene, "acme"))["tenant=acme"] == 40 * COSTS[api.name]
