@@ -59,7 +59,6 @@ async def explain_each(
         limits=CountLimits(time_s=PATIENT_SECONDS / 4), on_fault=heard.fault
     )
     try:
-        await asyncio.to_thread(tokens.preload, _models(question))
         told = [
             await _explain(question, DryLedger(source, now_ms), tokens, now_ms)
             for source in sources
@@ -177,12 +176,6 @@ def _json(members: Mapping[str, Any], name: str) -> str:
     return json.dumps(members[name]) if name in members else ""
 
 
-def _models(question: Question) -> Sequence[str]:
-    policy = question.policy
-    models = (*policy.models.values(), *policy.model_families)
-    return [model.upstream_model or model.name for model in models]
-
-
 class _Counter:
     """Counts prompts, and notes what was counted."""
 
@@ -194,6 +187,8 @@ class _Counter:
         self, prompt: Prompt, model: str, tokenizer: str | None
     ) -> services.Count:
         """See `tokenweir.driver.services.Counter`."""
+        # Loading takes longer than a count may; what is refused before needs none.
+        await asyncio.to_thread(self._counter.preload, [model])
         count = await self._counter.count_prompt(prompt, model, tokenizer)
         self.counts.append(Count(model, count.tokens, count.source))
         return count
