@@ -29,6 +29,7 @@ from tokenweir.core.policy import Model, Policy
 from tokenweir.core.request_side import Arrival
 from tokenweir.driver.background import Background
 from tokenweir.driver.handoff import Handoff
+from tokenweir.driver.prompt_audit import PromptAudit
 from tokenweir.driver.services import Services
 from tokenweir.driver.tally import Tally
 from tokenweir.extproc.rendering import Rendering
@@ -36,6 +37,7 @@ from tokenweir.extproc.server import Server
 from tokenweir.extproc.session import Sessions
 from tokenweir.governance.source import PolicySource, SourceSettings
 from tokenweir.ledger.eviction import EvictionWatch
+from tokenweir.ledger.prompts import PromptLedger
 from tokenweir.ledger.redis import RedisStore
 from tokenweir.ledger.spool import SpooledLedger
 from tokenweir.ledger.sweeper import Sweeper
@@ -140,6 +142,7 @@ class Processor:
         sinks = (self._log, self._metrics)
         self._webhook = BudgetWebhook(Fanout(sinks, self._metrics.sink_failed))
         self._tally = Tally(self._metrics.tally_lost, _now_ms)
+        self._prompts = PromptAudit(self._metrics.prompts_lost, _now_ms)
         self._hooks = Fanout(
             sinks, self._metrics.sink_failed, self._webhook.tell, self._tally
         )
@@ -206,6 +209,7 @@ class Processor:
         await self._sweeper.start()
         self._eviction.start()
         self._tally.start(self._store, self._hooks)
+        self._prompts.start(PromptLedger(self._store.link), self._hooks)
         self._webhook.start()
         await self._server.start()
         self._serving = True
@@ -228,6 +232,7 @@ class Processor:
         await self._server.stop(STOP_SECONDS)
         await self._background.join(FLUSH_SECONDS)
         await self._tally.stop()
+        await self._prompts.stop()
         await self._sweeper.stop()
         await self._eviction.stop()
         await self._ledger.flush(FLUSH_SECONDS)
@@ -243,6 +248,7 @@ class Processor:
         await self._source.stop()
         await self._effect.stop()
         await self._tally.stop()
+        await self._prompts.stop()
         await self._sweeper.stop()
         await self._eviction.stop()
         await self._ledger.close()
@@ -266,6 +272,7 @@ class Processor:
             events=self._hooks,
             background=self._background,
             pricing=lambda: self.policy.pricing,
+            prompts=self._prompts,
             now_ms=_now_ms,
         )
 
@@ -282,6 +289,7 @@ class Processor:
     def _use_policy(self, policy: Policy) -> None:
         self._metrics.use_policy(policy)
         self._tally.use_policy(policy)
+        self._prompts.use_policy(policy)
         self._effect.use_policy(policy)
         self._webhook.use(policy.webhook)
         self._rendering.policy_changed()

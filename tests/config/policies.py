@@ -90,6 +90,7 @@ quotas:
   - {{input_tokens_per_minute: 1000000, partition: [tenant]}}
 caps:
   - {{output_tokens: 3000, if_unset: 1000, models: ["gpt-*"], routes: [chat_completions], tenants: [acme]}}
+audit: {{prompts: true, prompts_of: [acme], keep_prompt_text: true, keep_prompt_text_of: [acme]}}
 single_tenant: acme
 default_providers: {{openai: local}}
 timeouts: {{slow: {{total: 10m, idle: 30}}, default: {{idle: 500ms}}}}

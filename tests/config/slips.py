@@ -51,7 +51,7 @@ SLIPS = [
         "version: 1",
         "version: 1\nzzz: 1",
         ("zzz: is unknown; known here: version, providers, models, tenants, quotas, "
-        "caps, single_tenant, default_providers, timeouts, route_timeouts, retries, "
+        "caps, audit, single_tenant, default_providers, timeouts, route_timeouts, retries, "
         "body_limit, on_ledger_failure, prices, notifications (line 2)"),
     ),
     ("version: 1", "version: 1\nretries: 11", "retries: must be at most 10 (line 2)"),

@@ -24,6 +24,7 @@ from tokenweir.core.policy import (
     TimeoutClass,
     Webhook,
 )
+from tokenweir.core.prompt_part import Audit
 
 SECRET = Secret("sk-1")
 OPEN = OnLedgerFailure.OPEN
@@ -293,3 +294,18 @@ def test_caps() -> None:
     )
 
     assert policy.caps == (Cap(3, 2, ("m",), ("messages",), ("acme",)), Cap(None, 9))
+
+
+def test_the_audit_of_prompts() -> None:
+    """Hashes of all by default; each field has its place."""
+    fields = {
+        "keep_prompt_text": True,
+        "prompts_of": ["acme"],
+        "keep_prompt_text_of": ["acme"],
+    }
+
+    assert compiled().audit == Audit()
+    assert compiled(audit={"prompts": False}).audit == Audit(prompts=False)
+    assert compiled(audit=fields).audit == Audit(
+        prompts_of=("acme",), keep_prompt_text=True, keep_prompt_text_of=("acme",)
+    )

@@ -321,3 +321,17 @@ def test_where_a_cap_is_set() -> None:
     assert told(providers={**PROVIDERS, "claude": claude}) == [
         "providers.claude.output_cap_field: only goes with the OpenAI API: remove it"
     ]
+
+
+def test_whose_prompts_are_audited() -> None:
+    """A name that is not there would leave somebody's text where it should not be."""
+    audit = {
+        "prompts_of": ["acne"],
+        "keep_prompt_text": True,
+        "keep_prompt_text_of": ["nobody"],
+    }
+
+    assert told(audit=audit) == [
+        "audit.prompts_of.0: is not among `tenants`",
+        "audit.keep_prompt_text_of.0: is not among `tenants`",
+    ]

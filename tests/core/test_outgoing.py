@@ -10,6 +10,7 @@ from tests.wire import chat
 from tokenweir.core.admission import Plan, Target
 from tokenweir.core.caps import NO_CAP, OutputCap
 from tokenweir.core.commands import Forward
+from tokenweir.core.events import RequestBody
 from tokenweir.core.hold import Granted
 from tokenweir.core.identify import entry_of
 from tokenweir.core.outgoing import (
@@ -21,6 +22,7 @@ from tokenweir.core.outgoing import (
     outgoing_headers,
 )
 from tokenweir.core.policy import Model, OnLedgerFailure, Provider, Secret
+from tokenweir.core.prompt_parts import parts_of
 
 POLICY = policy()
 MODEL = Model("cheap", "openai", None, 16_384, 4_096)
@@ -108,7 +110,7 @@ def forwarded(cap: OutputCap, provider: Provider | None = None) -> Forward:
     request_head = head("POST", CHAT)
     entry = entry_of(request_head)
     request = entry.errors.parse_request(BODY)
-    incoming = Incoming(request_head, entry, NOW_MS, request, BODY)
+    incoming = Incoming(request_head, entry, NOW_MS, request, RequestBody(BODY))
     target = Target(provider or POLICY.providers["openai"], MODEL, request.model)
     plan = Plan(target, hold().subject, (), OnLedgerFailure.CLOSED, cap=cap)
     return forward(incoming, Admitted(POLICY, plan, hold(), Granted("1")))
@@ -149,7 +151,7 @@ def test_a_cap_that_the_app_has_not(field: str | None, name: bytes) -> None:
         OnLedgerFailure.CLOSED,
         cap=OutputCap(None, 200),
     )
-    incoming = Incoming(request_head, entry, NOW_MS, request, chat())
+    incoming = Incoming(request_head, entry, NOW_MS, request, RequestBody(chat()))
     sent = forward(incoming, Admitted(POLICY, plan, hold(), Granted("1")))
 
     assert sent.body == chat()[:-1] + b',"' + name + b'":200}'
@@ -163,8 +165,29 @@ def test_who_was_asked_is_on_the_ticket() -> None:
     asked = Target(POLICY.providers["openai"], POLICY.models["fast"], "fast")
     cheap = Target(POLICY.providers["openai"], MODEL, "cheap")
     plan = Plan(cheap, hold().subject, (), OnLedgerFailure.CLOSED, asked=asked)
-    incoming = Incoming(request_head, entry, NOW_MS, request, chat())
+    incoming = Incoming(request_head, entry, NOW_MS, request, RequestBody(chat()))
     sent = forward(incoming, Admitted(POLICY, plan, hold(), Granted("1")))
 
     assert sent.ticket.instead_of == ("openai", "gpt-4o-mini")
     assert sent.body == chat(model="cheap")
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_texts_of_the_prompt_go_along_if_they_may_be_kept(keeps: bool) -> None:
+    """To the driver, and never into the ticket, which passes through Envoy."""
+    body = chat(messages=[{"role": "system", "content": "CANARY"}])
+    request_head = head("POST", CHAT)
+    entry = entry_of(request_head)
+    request = entry.errors.parse_request(body)
+    found = parts_of(request.prompt, "acme", keeps_text=keeps)
+    read = RequestBody(body, request, found.parts, found.texts)
+    incoming = Incoming(request_head, entry, NOW_MS, request, read)
+    target = Target(POLICY.providers["openai"], MODEL, request.model)
+    plan = Plan(target, hold().subject, (), OnLedgerFailure.CLOSED)
+    sent = forward(incoming, Admitted(POLICY, plan, hold(), Granted("1")))
+
+    assert sent.ticket.prompt == found.parts
+    assert "CANARY" not in sent.ticket.to_text()
+    assert "CANARY" not in repr(sent)
+    kept = {found.parts.parts[0].digest: "CANARY"} if keeps else {}
+    assert sent.kept_texts == kept

@@ -7,6 +7,7 @@ from tokenweir.core.partition import (
     as_told,
     shared_tag_of,
     tag_of,
+    tenant_tags,
     user_code,
 )
 
@@ -36,6 +37,8 @@ def test_every_tag_is_among_all_tags(name: str) -> None:
     tags = all_tags()
 
     assert tag_of(name) in tags
+    assert tag_of(name) in tenant_tags()
+    assert shared_tag_of(name, name) not in tenant_tags()
     assert shared_tag_of(name, name) in tags
 
 

@@ -55,6 +55,7 @@ from tokenweir.core.hold import CAP_REACHED, Outcome, Settlement
 from tokenweir.core.plausible import IMPLAUSIBLE_REPORT
 from tokenweir.core.price import ModelPrice
 from tokenweir.core.pricing import UNPRICED
+from tokenweir.core.prompt_part import Kind, PromptCost, PromptPart, PromptParts
 from tokenweir.core.response import ResponseReader
 from tokenweir.core.step import State
 from tokenweir.core.ticket import Ticket
@@ -990,3 +991,15 @@ def test_what_has_no_price_has_saved_nothing() -> None:
     exchange.handle(ResponseChunk(REPLY, ended=True), NOW_MS)
 
     assert settlement_of(exchange).saved_nanousd == 0
+
+
+def test_what_repeats_in_the_prompt_is_told_with_the_settlement() -> None:
+    """By its hash, with its share of the input and of the cost."""
+    part = PromptPart(Kind.SYSTEM, "0123456789abcdef", 50)
+    of = replace(TICKET, prompt=PromptParts((part,), 100), counting_model="gpt-4o-mini")
+    exchange = Exchange.resume(of, pricing(gpt_4o_mini=price(2, 8)))
+    exchange.handle(ResponseHead(200, JSON), NOW_MS)
+    commands = exchange.handle(ResponseChunk(REPLY, ended=True), NOW_MS)
+    [settle] = [command for command in commands if isinstance(command, Settle)]
+
+    assert settle.prompt == ((part, PromptCost(1, 5, 5, 0, 11, 10)),)

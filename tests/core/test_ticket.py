@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.examples import FAILURE, PROVIDER_KEY, STATE, ticket
 from tokenweir.core.hold import Amounts, Hold, Limit, LimitState, Part, Subject
 from tokenweir.core.policy import Axis
+from tokenweir.core.prompt_part import Kind, PromptPart, PromptParts
 from tokenweir.core.rejection import QuotaFailure
 from tokenweir.core.ticket import Ticket
 
@@ -41,6 +42,14 @@ tickets = st.builds(
     max_output_tokens=st.none() | counts,
     expected_tokens=counts,
     instead_of=st.none() | st.tuples(texts, texts),
+    prompt=st.none()
+    | st.builds(
+        PromptParts,
+        st.lists(st.builds(PromptPart, st.sampled_from(Kind), texts, counts)).map(
+            tuple
+        ),
+        counts,
+    ),
     states=st.lists(st.builds(LimitState, limits, counts, counts)).map(tuple),
     shadowed=st.lists(failures, max_size=2).map(tuple),
     flags=st.lists(texts, max_size=2).map(tuple),

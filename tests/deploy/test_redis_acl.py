@@ -31,6 +31,7 @@ from tokenweir.core.holding import share_of
 from tokenweir.core.limits import parts_of
 from tokenweir.core.partition import tag_of
 from tokenweir.core.policy import Axis
+from tokenweir.core.prompt_part import Kind, PromptCost
 from tokenweir.core.record import HOUR_MS, hour_of
 from tokenweir.core.sums import SumFinding, SumVerdict
 from tokenweir.core.usage import Source, TokenUsage
@@ -40,13 +41,21 @@ from tokenweir.governance.envelope import POLICY
 from tokenweir.governance.key_desk import newest_at
 from tokenweir.ledger.audit import Auditor
 from tokenweir.ledger.inspector import Inspector
+from tokenweir.ledger.link import Link
 from tokenweir.ledger.live import LiveReader
 from tokenweir.ledger.picture import Painter
+from tokenweir.ledger.prompts import PromptKey, PromptLedger, PromptSum
 from tokenweir.ledger.redis import RedisStore
 from tokenweir.ledger.sums import SumsAuditor
 from tokenweir.ledger.sweeper import Sweeper
 from tokenweir.ledger.tagged import TaggedLedger
 
+DAY_NS = 86_400_000_000_000
+PROMPT = PromptSum(
+    PromptKey("acme", "gpt-4o", Kind.SYSTEM, "0123456789abcdef"),
+    PromptCost(1, 30, 30, 0, 40, 5),
+    "Be brief.",
+)
 ACL = Path("deploy/redis/tokenweir.acl")
 LIMITS = (
     Limit("acme.tokens", Axis.TOKENS, "tenant=acme", 1_000, 1_000),
@@ -106,6 +115,7 @@ async def work(store: RedisStore) -> None:
     await ledger.settle(hold("settled"), settlement)
     await ledger.cancel(hold("cancelled"))
     await store.tally(tag_of("acme"), 0, {"acme\x1fci\x1fm\x1fp\x1fr\x1fmatched_q": 1})
+    await PromptLedger(store.link).add("acme", time.time_ns() // DAY_NS, [PROMPT])
     assert await Sweeper(store, Silent()).sweep_once() is not None
     assert await store.eviction() is not None
 
@@ -167,6 +177,12 @@ async def test_reader_sees_what_sidecars_wrote(
         assert (await view.rolled_up())["exchanges"] == 1
 
     user = url_of(server, "reader")
+    link = Link(user, Silent(), deadline_seconds=10)
+    today = time.time_ns() // DAY_NS
+    prompts = await PromptLedger(link).read(today - 1, today)
+    assert prompts == {PROMPT.key: PROMPT.cost}
+    assert await PromptLedger(link).texts(prompts) == {PROMPT.key.digest: PROMPT.text}
+    await link.close()
     seen, live = RedisStore(user, Silent()), LiveReader(user, Silent())
     picture = await Painter(seen, live, ("tenant", "model")).look()
     await seen.close()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.examples import NOW_MS
 from tests.recorder import Recorder
 from tokenweir.core.dialects.base import Prompt
-from tokenweir.core.hold import Denied, Granted, Hold, Settlement, Stale
+from tokenweir.core.hold import Denied, Granted, Hold, Settlement, Stale, Subject
 from tokenweir.core.holding import State
 from tokenweir.core.partition import all_tags
+from tokenweir.core.prompt_costs import Costs
 from tokenweir.core.usage import Source
 from tokenweir.driver.background import Background
 from tokenweir.driver.handoff import Handoff
@@ -170,6 +171,28 @@ class Counter:
         return self.count
 
 
+@dataclass
+class Prompts:
+    """
+    An audit of prompts that remembers what it is told.
+
+    Attributes:
+        costs: What parts cost, and whose they were.
+        texts: By digest.
+    """
+
+    costs: list[tuple[Subject, Costs]] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def add(self, subject: Subject, costs: Costs) -> None:
+        """Note *costs*."""
+        self.costs.append((subject, costs))
+
+    def keep(self, texts: Mapping[str, str]) -> None:
+        """Note *texts*."""
+        self.texts.update(texts)
+
+
 class Kit:
     """
     Services over the fakes.
@@ -187,6 +210,7 @@ class Kit:
         self.ledger = Ledger(store)
         self.background = Background(self.recorder)
         self.handoff = Handoff(self.ledger, self.recorder, self.background)
+        self.prompts = Prompts()
         self.services = Services(
             ledger=self.ledger,
             counter=self.counter,
@@ -194,6 +218,7 @@ class Kit:
             events=self.recorder,
             background=self.background,
             now_ms=lambda: self.now_ms,
+            prompts=self.prompts,
             admission_seconds=admission_seconds,
         )
         self._holds = 0

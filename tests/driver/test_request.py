@@ -5,6 +5,7 @@ import contextlib
 import random
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import ModuleType
 
 import pytest
@@ -20,6 +21,7 @@ from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.events import RequestBody
 from tokenweir.core.hold import Amounts
 from tokenweir.core.policy import Policy
+from tokenweir.core.prompt_part import Audit
 from tokenweir.core.rejection import (
     InternalFault,
     LedgerUnavailable,
@@ -88,6 +90,24 @@ async def test_admitted(kit: Kit) -> None:
     await kit.quiet()
     assert kit.ledger.count("cancel") == 0
     assert kit.recorder.exchanges == []
+    kit.handoff.claim(answer.ticket.hold.id)
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_texts_of_the_prompt(kit: Kit, keeps: bool) -> None:
+    """What may be kept of an admitted prompt is handed over, and no more."""
+    by = replace(POLICY, audit=Audit(keep_prompt_text=keeps))
+    driver = driver_of(kit, by)
+    await driver.advance(head())
+    system = {"role": "system", "content": "Be brief."}
+    answer = await driver.advance(RequestBody(chat(messages=[system])))
+    driver.closed()
+
+    assert isinstance(answer, Forward)
+    assert answer.ticket.prompt is not None
+    [part] = answer.ticket.prompt.parts
+    assert kit.prompts.texts == ({part.digest: "Be brief."} if keeps else {})
+    assert kit.prompts.costs == []
     kit.handoff.claim(answer.ticket.hold.id)
 
 

@@ -16,6 +16,7 @@ from tokenweir.core.commands import PassChunk, PassHead
 from tokenweir.core.events import ResponseChunk, ResponseHead
 from tokenweir.core.hold import Outcome, Settlement
 from tokenweir.core.holding import HOLD_MS
+from tokenweir.core.prompt_part import Kind, PromptCost, PromptPart, PromptParts
 from tokenweir.core.response import ResponseReader
 from tokenweir.core.ticket import Ticket
 from tokenweir.core.usage import Source, TokenUsage
@@ -92,6 +93,32 @@ async def test_settled(kit: Kit) -> None:
     assert settlement.outcome is Outcome.COMPLETED
     assert kit.recorder.faults == []
     assert kit.ledger.count("cancel") == 0
+
+
+async def test_what_the_prompt_cost(kit: Kit) -> None:
+    """It is told once, with whose it was, when the exchange is settled."""
+    part = PromptPart(Kind.SYSTEM, "0123456789abcdef", 50)
+    of = replace(ticket(), prompt=PromptParts((part,), 100))
+    driver = driver_of(kit, of)
+    driver.advance(HEAD)
+    driver.advance(ResponseChunk(USAGE_EVENT))
+    assert kit.prompts.costs == []
+    driver.advance(END)
+    driver.closed()
+
+    await settlement_of(kit)
+    cost = PromptCost(1, 5, 5, 0, 11, 0)
+    assert kit.prompts.costs == [(of.hold.subject, ((part, cost),))]
+
+
+async def test_no_prompt_to_audit(kit: Kit) -> None:
+    """Then nothing is told."""
+    driver = driver_of(kit)
+    driver.advance(HEAD)
+    driver.closed()
+
+    await assert_over(kit)
+    assert kit.prompts.costs == []
 
 
 async def test_reported(kit: Kit) -> None:

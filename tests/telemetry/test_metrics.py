@@ -254,12 +254,14 @@ def test_events(metrics: Metrics) -> None:
     metrics.spool_size(7)
     metrics.fault("session", ValueError())
     metrics.line_dropped()
+    metrics.prompts_lost(3)
     metrics.tally_lost(5)
     metrics.sink_failed("JsonLog")
 
     assert value(metrics, "spool_settles") == 7
     assert value(metrics, "faults_total", where="session") == 1
     assert value(metrics, "log_lines_dropped_total") == 1
+    assert value(metrics, "prompts_lost_total") == 3
     assert value(metrics, "tally_lost_total") == 5
     assert value(metrics, "sink_errors_total", sink="JsonLog") == 1
 

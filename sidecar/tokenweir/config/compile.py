@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from tokenweir.config.audit_entry import AuditEntry
 from tokenweir.config.cap_entry import CapEntry
 from tokenweir.config.compile_quota import EVERY_TENANT, compile_quota, key_scope
 from tokenweir.config.references import DEFAULT_TIMEOUT_CLASS
@@ -32,6 +33,7 @@ from tokenweir.core.policy import (
     TimeoutClass,
     Webhook,
 )
+from tokenweir.core.prompt_part import Audit
 
 # Most answers fit: what is more is settled as debt.
 _DEFAULT_OUTPUT_TOKENS = 4_096
@@ -69,6 +71,7 @@ def compile_policy(
         retries=file.retries,
         body_limit_bytes=file.body_limit,
         caps=tuple(map(_cap, file.caps)),
+        audit=_audit(file.audit),
     )
 
 
@@ -116,6 +119,15 @@ def _cap(entry: CapEntry) -> Cap:
         tuple(entry.models or ()),
         tuple(entry.routes or ()),
         tuple(entry.tenants or ()),
+    )
+
+
+def _audit(entry: AuditEntry) -> Audit:
+    return Audit(
+        entry.prompts,
+        tuple(entry.prompts_of or ()),
+        entry.keep_prompt_text,
+        tuple(entry.keep_prompt_text_of or ()),
     )
 
 

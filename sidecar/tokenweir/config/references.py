@@ -50,6 +50,7 @@ class References:
         yield from self._other_names()
         yield from self._top_quotas()
         yield from self._caps()
+        yield from self._audit()
         for name, tenant in self._file.tenants.items():
             yield from self._tenant(("tenants", name), tenant)
         yield from self._keys()
@@ -132,6 +133,12 @@ class References:
             yield from self._known_models(cap.models, (*path, "models"))
             for place, name in enumerate(cap.tenants or ()):
                 yield from self._known(name, "tenants", (*path, "tenants", place))
+
+    def _audit(self) -> Iterator[Problem]:
+        for field in ("prompts_of", "keep_prompt_text_of"):
+            for place, name in enumerate(getattr(self._file.audit, field) or ()):
+                path = ("audit", field, place)
+                yield from self._known(name, "tenants", path)
 
     def _tenant(self, path: Path, tenant: TenantEntry) -> Iterator[Problem]:
         yield from self._known_models(tenant.models, (*path, "models"))

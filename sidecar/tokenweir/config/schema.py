@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
+from tokenweir.config.audit_entry import AuditEntry
 from tokenweir.config.budget_entry import BudgetFields
 from tokenweir.config.cap_entry import CapEntry
 from tokenweir.config.entry import Entry
@@ -304,6 +305,10 @@ class PolicyFile(Entry):
         default_factory=list,
         description="How long answers may be. Of all that apply to a request the lowest "
         "counts.",
+    )
+    audit: AuditEntry = Field(
+        default_factory=AuditEntry,
+        description="What is kept of prompts. Without it: hashes and costs, no text.",
     )
     single_tenant: Name | None = Field(
         default=None,

@@ -7,12 +7,14 @@ the tokenizer; where a task has a result, it comes back as an event.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tokenweir.core.dialects.base import Prompt
 from tokenweir.core.events import Headers
 from tokenweir.core.hold import Hold, Settlement
 from tokenweir.core.policy import Secret
+from tokenweir.core.prompt_costs import Costs
 from tokenweir.core.rejection import Rejection
 from tokenweir.core.ticket import Ticket
 
@@ -33,6 +35,7 @@ class Forward:
         remove_headers: Taken out.
         body: Replaces the request body; None: it stays as it is.
         strip_usage: Envoy takes the usage-only event out of the stream.
+        kept_texts: Texts of the prompt that the policy lets be kept, by digest.
     """
 
     ticket: Ticket
@@ -40,6 +43,7 @@ class Forward:
     remove_headers: tuple[str, ...]
     body: bytes | None = None
     strip_usage: bool = False
+    kept_texts: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +115,11 @@ class Extend:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Replace the ticket's hold by what was used."""
+    """Replace the ticket's hold by what was used; *prompt* is what its parts cost."""
 
     ticket: Ticket
     settlement: Settlement
+    prompt: Costs = ()
 
 
 @dataclass(frozen=True, slots=True)

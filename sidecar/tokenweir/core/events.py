@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tokenweir.core.errors import MalformedRequestError
 from tokenweir.core.hold import Denied, Granted
+from tokenweir.core.prompt_part import PromptParts
 from tokenweir.core.usage import Source
 
 if TYPE_CHECKING:  # dialects know headers, which are defined below
@@ -40,11 +42,15 @@ class RequestBody:
     """
     The whole request body came.
 
-    *read* is what it says, or why it can't be read, if somebody has looked already.
+    *read* is what it says, or why it can't be read, if somebody has looked already;
+    *prompt* what of it can repeat, if the policy asks for that; and *kept_texts* what
+    may be kept of its text, by digest.
     """
 
     body: bytes
     read: ModelRequest | MalformedRequestError | None = None
+    prompt: PromptParts | None = None
+    kept_texts: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

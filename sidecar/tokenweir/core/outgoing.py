@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from tokenweir.core.admission import Plan, Target
 from tokenweir.core.commands import Forward
 from tokenweir.core.dialects.base import Edits, ModelRequest
-from tokenweir.core.events import RequestHead
+from tokenweir.core.events import RequestBody, RequestHead
 from tokenweir.core.hold import Granted, Hold
 from tokenweir.core.identify import KEY_HEADERS, Door, Entry
 from tokenweir.core.policy import Policy, Secret
@@ -20,6 +20,7 @@ from tokenweir.core.ticket import Ticket
 
 CLUSTER_HEADER = "x-tokenweir-cluster"
 TIMEOUT_HEADER = "x-tokenweir-timeout"
+_NO_BODY = RequestBody(b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +53,14 @@ class Incoming:
         entry: The door that it came by.
         started_ms: When its head came.
         request: The facts of its body; None: nobody read it.
-        body: Its bytes.
+        body: Its bytes, and what of them can repeat, if that is audited.
     """
 
     head: RequestHead
     entry: Entry
     started_ms: int
     request: ModelRequest | None = None
-    body: bytes = b""
+    body: RequestBody = _NO_BODY
 
 
 def forward(incoming: Incoming, admitted: Admitted) -> Forward:
@@ -67,9 +68,11 @@ def forward(incoming: Incoming, admitted: Admitted) -> Forward:
     target = admitted.plan.target
     changes, removals = outgoing_headers(admitted.policy, target, incoming.entry.route)
     edits = _edits(incoming.request, admitted.plan)
-    body = incoming.entry.errors.rewrite(incoming.body, edits) if edits else None
+    body = incoming.entry.errors.rewrite(incoming.body.body, edits) if edits else None
     ticket = _ticket(incoming, admitted)
-    return Forward(ticket, changes, removals, body, edits.include_usage)
+    return Forward(
+        ticket, changes, removals, body, edits.include_usage, incoming.body.kept_texts
+    )
 
 
 def _edits(request: ModelRequest | None, plan: Plan) -> Edits:
@@ -120,6 +123,7 @@ def _ticket(incoming: Incoming, admitted: Admitted) -> Ticket:
         max_output_tokens=model.max_output_tokens if model.maximum_is_known else None,
         expected_tokens=cap.expected,
         instead_of=(asked.provider.name, asked.upstream_name) if asked else None,
+        prompt=incoming.body.prompt,
     )
 
 

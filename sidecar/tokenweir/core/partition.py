@@ -38,12 +38,15 @@ def shared_tag_of(quota: str, partition: str) -> str:
     return f"tw:s{_shard(f'{quota}|{partition}'):03d}"
 
 
+def tenant_tags() -> tuple[str, ...]:
+    """Return every tag that `tag_of` can return."""
+    return tuple(f"tw:{shard:03d}" for shard in range(TAGS_OF_A_KIND))
+
+
 def all_tags() -> tuple[str, ...]:
     """Return every tag that there can be: what a sweep has to visit."""
-    shards = range(TAGS_OF_A_KIND)
-    return tuple(f"tw:{shard:03d}" for shard in shards) + tuple(
-        f"tw:s{shard:03d}" for shard in shards
-    )
+    shared = tuple(f"tw:s{shard:03d}" for shard in range(TAGS_OF_A_KIND))
+    return (*tenant_tags(), *shared)
 
 
 def user_code(tenant: str, user: str) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from tokenweir.core.cap import Cap
 from tokenweir.core.key_ring import KeyRing
 from tokenweir.core.pricing import NO_PRICING, Pricing
+from tokenweir.core.prompt_part import DEFAULT_AUDIT, Audit
 from tokenweir.core.window import Calendar
 
 
@@ -326,6 +327,7 @@ class Policy:
         body_limit_bytes: The largest request body.
         pricing: What models cost.
         caps: How long answers may be; the lowest that applies counts.
+        audit: What is kept of prompts.
         key_ring: The same keys, to be found in constant time.
         webhook: Who is told what budgets have passed, or None.
     """
@@ -346,6 +348,7 @@ class Policy:
     body_limit_bytes: int = 8 * 1024 * 1024
     pricing: Pricing = field(default=NO_PRICING, repr=False)
     caps: tuple[Cap, ...] = ()
+    audit: Audit = DEFAULT_AUDIT
     key_ring: KeyRing[ApiKey] = field(init=False, repr=False, compare=False)
     webhook: Webhook | None = None
 

@@ -42,6 +42,7 @@ from tokenweir.core.identify import Caller, Door, barred, entry_of, identify
 from tokenweir.core.outgoing import Admitted, Incoming, forward
 from tokenweir.core.partition import as_told
 from tokenweir.core.policy import OnLedgerFailure, Policy, Quota
+from tokenweir.core.reading import read
 from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
@@ -118,8 +119,8 @@ class RequestSide:
         self._now_ms = now_ms
         self._turned = False
         self._tries = 0
+        self._body = RequestBody(b"")
         self._exhausted_by: QuotaExhausted | None = None
-        self._body = b""
 
     @property
     def subject(self) -> Subject:
@@ -174,19 +175,23 @@ class RequestSide:
             if event.body:
                 return self._reject(PathNotMetered(self._entry.path))
             return self._admit_unread()
-        request = event.read or self._read(event.body)
+        event = event if event.read else self.read_ahead(event)
+        request = event.read
         if isinstance(request, MalformedRequestError):
             return self._reject(Malformed(request.message, request.param))
-        self._request, self._body = request, event.body
+        assert request is not None
+        self._request, self._body = request, event
         self._attempt = Attempt(request.model)
         return self._admit_read()
 
     def read_ahead(self, event: RequestBody) -> RequestBody:
         """Return *event* with its body read. It changes nothing, so any thread may."""
         is_read = self._entry.door in _READ
-        if is_read and len(event.body) <= self._policy.body_limit_bytes:
-            return replace(event, read=self._read(event.body))
-        return event
+        if not is_read or len(event.body) > self._policy.body_limit_bytes:
+            return event
+        assert self._caller is not None
+        tenant = self._caller.tenant.name
+        return read(event, self._entry, self._policy.audit, tenant)
 
     def reserve(self, event: Event) -> Step:
         """Ask for the worst case, now that the input is known; or try the next model."""
@@ -255,12 +260,6 @@ class RequestSide:
         return State.DONE, [*self._cancel()]
 
     # === steps that several of them share ======================================
-
-    def _read(self, body: bytes) -> ModelRequest | MalformedRequestError:
-        try:
-            return self._entry.errors.parse_request(body)
-        except MalformedRequestError as error:
-            return error
 
     def _told(self, why: Whose) -> Whose:
         """Return *why* as the caller is told it: by the user's id that they sent."""

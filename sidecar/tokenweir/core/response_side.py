@@ -26,6 +26,7 @@ from tokenweir.core.events import (
 from tokenweir.core.hold import CAP_REACHED, Outcome, Settlement
 from tokenweir.core.plausible import IMPLAUSIBLE_REPORT
 from tokenweir.core.pricing import UNPRICED, Answered, Pricing
+from tokenweir.core.prompt_costs import prompt_costs
 from tokenweir.core.response import ResponseReader
 from tokenweir.core.savings import reached_cap, saved_by_cap, saved_by_downgrade
 from tokenweir.core.step import State, Step
@@ -271,7 +272,8 @@ class ResponseSide:
                 ticket, facts, self._pricing, usage, answered
             ),
         )
-        return Settle(ticket, self.settlement)
+        prompt = prompt_costs(ticket.prompt, self._pricing, usage, answered, source)
+        return Settle(ticket, self.settlement, prompt)
 
     def _answered(self) -> Answered:
         hold, facts = self.ticket.hold, self._facts

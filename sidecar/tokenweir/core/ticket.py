@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from tokenweir.core.hold import Hold, LimitState
+from tokenweir.core.prompt_part import PromptParts
 from tokenweir.core.rejection import QuotaFailure
 
 
@@ -34,6 +35,7 @@ class Ticket:
             the policy had not put its own cap in place of the app's; else 0.
         instead_of: Provider and model, as the provider names it, that the app asked
             for, if another one answers; else None.
+        prompt: What of the prompt can repeat, or None: nobody asks.
         states: How the limits stood after the reserve.
         shadowed: Quotas in shadow mode that would have refused.
         flags: Such as ``"ledger_open"``.
@@ -52,6 +54,7 @@ class Ticket:
     max_output_tokens: int | None = None
     expected_tokens: int = 0
     instead_of: tuple[str, str] | None = None
+    prompt: PromptParts | None = None
     states: tuple[LimitState, ...] = ()
     shadowed: tuple[QuotaFailure, ...] = ()
     flags: tuple[str, ...] = ()

@@ -172,6 +172,8 @@ class RequestDriver:
             self._services.on_exchange_end(self._details(answer.why))
         elif isinstance(answer, Forward):
             self._handoff.offer(answer.ticket.hold, self._details(None))
+            if self._services.prompts is not None and answer.kept_texts:
+                self._services.prompts.keep(answer.kept_texts)
             ticket = replace(
                 answer.ticket,
                 governor_ms=self._governor_seconds * 1000,

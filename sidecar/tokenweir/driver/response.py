@@ -145,6 +145,8 @@ class ResponseDriver:
         task = self._spawn(self._services.ledger.settle(ticket.hold, settlement))
         settling.add(task)
         task.add_done_callback(settling.discard)
+        if self._services.prompts is not None and command.prompt:
+            self._services.prompts.add(ticket.hold.subject, command.prompt)
         self._services.on_exchange_end(
             ExchangeDetails(
                 subject=ticket.hold.subject,

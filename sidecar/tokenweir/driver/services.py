@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from tokenweir.core.dialects.base import Prompt
+from tokenweir.core.hold import Subject
 from tokenweir.core.pricing import NO_PRICING, Pricing
+from tokenweir.core.prompt_costs import Costs
 from tokenweir.core.usage import Source
 from tokenweir.driver.background import Background
 from tokenweir.driver.turns import Turns
@@ -55,6 +57,16 @@ class Drainable(Protocol):
         """Settle what passed so far."""
 
 
+class Prompts(Protocol):
+    """Collects what repeats in prompts. It does not raise, and does not wait."""
+
+    def add(self, subject: Subject, costs: Costs) -> None:
+        """Count what the parts of one request's prompt cost."""
+
+    def keep(self, texts: Mapping[str, str]) -> None:
+        """Remember *texts*, by digest: those that repeat are kept."""
+
+
 def _one_thread() -> Executor:
     # More of them would only share one interpreter.
     return ThreadPoolExecutor(1, "bodies")
@@ -72,6 +84,7 @@ class Services:
         now_ms: The time of day.
         responding: Responses in flight, for a drain.
         pricing: What models cost by the policy in force.
+        prompts: Told of what repeats in prompts.
         admitting: Requests that came before a drain and have no answer yet.
         settling: Settles that the ledger has not answered yet.
         turns: For exchanges that have much to read at once.
@@ -86,6 +99,7 @@ class Services:
     background: Background
     now_ms: Callable[[], int]
     pricing: Callable[[], Pricing] = lambda: NO_PRICING
+    prompts: Prompts | None = None
     responding: set[Drainable] = field(default_factory=set)
     admitting: set[object] = field(default_factory=set)
     settling: set[asyncio.Task[None]] = field(default_factory=set)

@@ -14,6 +14,8 @@ The ledger's keys in Redis.
     {tw:017}:a              hours that have rollups: sorted set
     {tw:017}:a:<hour>       rollups of an hour: hash
     {tw:017}:n:<hour>       rollups of an hour by end user: hash
+    {tw:017}:p:<day>        what parts of prompts that repeat cost on a day: hash
+    {tw:017}:pt:<digest>    how such a part begins, if the policy lets it be kept
     {tw:sweeper}:lease      which processor sweeps
     {tw:rebuild}:lease      who puts counters of budgets right
     {twg}:<name>            newest version that was published as "policy" or "keys"
@@ -63,6 +65,9 @@ ROLLUP_KEPT_MS = 400 * DAY_MS
 # What one person did is kept for as long as it takes to bill a month, and no longer.
 USERS_KEPT_MS = 35 * DAY_MS
 
+# So that a month can be looked at as a whole.
+PROMPT_KEPT_MS = 35 * DAY_MS
+
 
 def root(tag: str) -> str:
     """Return what all keys of *tag* begin with."""
@@ -108,3 +113,13 @@ def published(name: str, version: int | None = None) -> str:
 def published_versions(name: str) -> str:
     """Return the key of the versions that are kept of *name*."""
     return f"{GOVERNANCE}:{name}:versions"
+
+
+def prompts(tag: str, day: int) -> str:
+    """Return the key of what prompts' parts cost on a *day* since 1970."""
+    return f"{root(tag)}:p:{day}"
+
+
+def prompt_text(tag: str, digest: str) -> str:
+    """Return the key of what is kept of a prompt's part."""
+    return f"{root(tag)}:pt:{digest}"

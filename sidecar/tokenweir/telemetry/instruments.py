@@ -132,6 +132,9 @@ class Instruments:
         self.tally_lost = self._counter(
             "tally_lost", "Refusals and matched quotas that no usage report shows."
         )
+        self.prompts_lost = self._counter(
+            "prompts_lost", "Parts of prompts that no audit of prompts shows."
+        )
         self.spool = self._gauge(
             "spool_settles", "Settles that wait for the ledger to come back."
         )

@@ -66,6 +66,10 @@ class Metrics:
         """So many refusals and matched quotas are missing from usage reports."""
         self._instruments.tally_lost.inc(count)
 
+    def prompts_lost(self, count: int) -> None:
+        """So many parts of prompts are missing from audits."""
+        self._instruments.prompts_lost.inc(count)
+
     def line_dropped(self) -> None:
         """A log line was dropped."""
         self._instruments.log_lines_dropped.inc()

@@ -1,0 +1,23 @@
+"""Reading a request's body: the share of an exchange that any thread may do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tokenweir.core.errors import MalformedRequestError
+from tokenweir.core.events import RequestBody
+from tokenweir.core.identify import Door, Entry
+from tokenweir.core.prompt_part import Audit
+from tokenweir.core.prompt_parts import parts_of
+
+
+def read(event: RequestBody, entry: Entry, audit: Audit, tenant: str) -> RequestBody:
+    """Return *event* with what its body says, or why it can't be read."""
+    try:
+        request = entry.errors.parse_request(event.body)
+    except MalformedRequestError as error:
+        return replace(event, read=error)
+    if entry.door is not Door.METERED or not audit.is_for(tenant):
+        return replace(event, read=request)
+    found = parts_of(request.prompt, tenant, keeps_text=audit.keeps_text_of(tenant))
+    return replace(event, read=request, prompt=found.parts, kept_texts=found.texts)
