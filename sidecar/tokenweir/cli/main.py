@@ -21,6 +21,7 @@ SUBCOMMANDS = (
     "keys",
     "policy",
     "usage",
+    "audit",
     "export",
     "ledger",
     "prices",
