@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -17,6 +20,7 @@ from tests.cases.priced import overlay
 from tests.cases.scene import Scene, key_of, tenants
 from tests.pod import until
 from tests.scripted_upstream import End, Hold, Step, event_stream, reply
+from tokenweir.cli.main import main
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
@@ -302,31 +306,90 @@ async def test_a_silent_ledger_spends_nothing(scene: Scene) -> None:
     assert await spending(scene, "block") == (exact, 0)
 
 
-async def test_a_killed_processor_keeps_no_money(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    """Its hold is charged by the reaper: its input, and no more than was reserved."""
-    prices = overlay(tmp_path_factory.mktemp("prices"))
+async def said(*arguments: str) -> tuple[int, dict[str, Any], str]:
+    """Run a command with `--json`; return its exit code, and what it printed."""
+    out, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        code = await asyncio.to_thread(main, [*arguments, "--json"])
+    return code, json.loads(out.getvalue() or "{}"), errors.getvalue()
+
+
+async def left(scene: Scene, file: Path) -> int:
+    """Return what is left of the tenant's budget, as `tokenweir explain` has it."""
+    asked = ["--policy", str(scene.pod.policy_path), "--ledger", scene.pod.server.url]
+    code, told, _ = await said("explain", *asked, "--key-id", "block", str(file))
+    assert (code, told["decision"]["admitted"]) == (0, True)
+    [limit] = told["reservations"][0]["limits"]
+    return int(limit["before"]["remaining"])
+
+
+async def used(scene: Scene) -> dict[str, Any]:
+    """Return the sums of `tokenweir usage`."""
+    code, told, _ = await said("usage", "--ledger", scene.pod.server.url)
+    assert code == 0
+    return dict(told["total"])
+
+
+async def knows_nothing(scene: Scene, file: Path) -> None:
+    """Demand that nothing is told without a ledger, but that there is none."""
+    ledger = ["--ledger", scene.pod.server.url]
+    explain = ["explain", "--policy", str(scene.pod.policy_path), *ledger]
+    for command in (["usage", *ledger], [*explain, "--key-id", "block", str(file)]):
+        code, told, error = await said(*command)
+        assert (code, told) == (1, {})
+        assert "no answer" in error
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def capped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Scene]:
+    """Give a test a pod with a budget and a cap, whose holds expire soon."""
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(name, "sk-x")  # `explain` wants them, as a pod does
+    prices = overlay(tmp_path)
 
     def adapt(content: dict[str, Any]) -> None:
         tenants(block=[{"budget_usd": 0.05, "per": "month"}])(content)
+        content["caps"] = [{"output_tokens": OUTPUT // 2}]
         content["prices"] = {"overlays": [prices]}
 
     options = {"program": "tests.cases.short_holds"}
-    async with Scene.open(adapt=adapt, options=options) as scene:
-        scene.upstream.play(*endless())
-        data = request(OPENAI.request(max_tokens=OUTPUT), key=key_of("block"))
-        async with Connection.open(scene.pod.port) as app:
-            await app.send(data)
-            await app.head()
-            _, reserved = await spending(scene, "block")
-            [processor] = scene.pod.processors
-            processor.kill()
-            await asyncio.to_thread(processor.restart)
-            await scene.pod.settled(60.0)
-        [record] = await scene.pod.ledger.records("block")
+    async with Scene.open(adapt=adapt, options=options) as opened:
+        yield opened
 
-        assert record["outcome"] == "lost"
-        cost = int(record["cost_nanousd"])
-        assert int(record["input_tokens"]) * 4_000 <= cost <= reserved
-        assert await spending(scene, "block") == (cost, 0)
+
+async def test_a_killed_processor_keeps_no_money(capped: Scene, tmp_path: Path) -> None:
+    """
+    Its hold is charged by the reaper: its input, and no more than was reserved. Until
+    then reports and explanations say that it is reserved, then what it cost, and without
+    a ledger that they don't know.
+    """
+    file, sent = tmp_path / "request.json", OPENAI.request(max_tokens=OUTPUT)
+    file.write_bytes(sent)
+    capped.upstream.play(*endless())
+    async with Connection.open(capped.pod.port) as app:
+        await app.send(request(sent, key=key_of("block")))
+        head = await app.head()
+        _, reserved = await spending(capped, "block")
+        [processor] = capped.pod.processors
+        processor.kill()
+        assert await left(capped, file) == 50_000_000 - reserved
+        assert (await used(capped))["exchanges"] == 0
+        await asyncio.to_thread(processor.restart)
+        await capped.pod.settled(60.0)
+    [record] = await capped.pod.ledger.records("block")
+    cost = int(record["cost_nanousd"])
+    total = await used(capped)
+
+    assert record["outcome"] == "lost"
+    assert head.header("x-tokenweir-output-cap") == f"{OUTPUT // 2};from={OUTPUT}"
+    assert int(record["input_tokens"]) * 4_000 <= cost <= reserved
+    assert reserved < OUTPUT * LARGE_NANOUSD
+    assert await spending(capped, "block") == (cost, 0)
+    assert await left(capped, file) == 50_000_000 - cost
+    figures = {"outcome_lost": 1, "cost_nanousd": cost, "capped": 1}
+    figures |= {"exchanges": 1, "cap_reached": 0, "cap_saved_nanousd": 0}
+    assert {name: total[name] for name in figures} == figures
+    await asyncio.to_thread(capped.pod.server.stop)
+    await knows_nothing(capped, file)
