@@ -53,7 +53,7 @@ FAR_AWAY = "2100-01-01T00:00:00Z"
 ANCHOR = {"day": (datetime.now(UTC).day + 13) % 28 + 1}
 MONTH = {"per": "month", "anchor": ANCHOR}
 CHEAPER = {"downgrade_to": "gpt-4o-mini", "hard_limit_usd": 0.2}
-ISSUED = {
+ISSUED: dict[str, dict[str, Any]] = {
     "works": {"quotas": [{"requests_per_minute": 600}, {"concurrency": 2}]},
     "expired": {"expires_at": LONG_AGO},
     "revoked": {"revoked_at": LONG_AGO},
@@ -88,9 +88,9 @@ class Case:
     said: tuple[str, ...] = ()
 
 
-def chat(**members: object) -> bytes:
-    """Return a request of OpenAI's API that may need some thousand tokens."""
-    return OPENAI.request(stream=False, **{"max_tokens": 1_000, **members})
+def chat(max_tokens: int = 1_000, **members: str) -> bytes:
+    """Return a request of OpenAI's API."""
+    return OPENAI.request(stream=False, asked=True, max_tokens=max_tokens, **members)
 
 
 PLAIN = chat()

@@ -54,26 +54,27 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--policy",
         metavar="FILE",
-        help=f'the policy; or the word "{FROM_LEDGER}": the one that is published there, '
-        "which is the default with --governance-key",
+        help=f'the policy, YAML; or the word "{FROM_LEDGER}": the one that is published '
+        "there (the default if --governance-key is given)",
     )
     group.add_argument(
         "--ledger",
         metavar="URL",
-        help=f"how limits stand: {LEDGER_HELP}; it is only read. Without it: as if "
+        help=f"{LEDGER_HELP}. It is read, to see how limits stand. Without it: as if "
         "nothing were used yet",
     )
     group.add_argument(
         "--governance-key",
         metavar="WHERE",
-        help="file:PATH or env:NAME of the public keys whose signatures count, as "
-        "sidecars have them: API keys that were issued through the ledger count too",
+        help="file:PATH or env:NAME of the public keys that sidecars have, by which "
+        "they know who may publish; API keys that were issued through the ledger count "
+        "then",
     )
     group.add_argument(
         "--without-secrets",
         action="store_true",
-        help="do not look up the credentials and certificates of the policy: for "
-        "machines that are no pod",
+        help="do not look up the providers' credentials and certificates, for they are "
+        "in pods only; the decision is the same",
     )
 
 

@@ -47,6 +47,28 @@ _NOT_ALLOWED = (
 )
 
 
+_LIST = (
+    "show the keys that were issued: how each stands and what it may do, and no more of "
+    "a hash than its first eight digits"
+)
+_ROTATE = (
+    "give an issued key a new secret: it is printed once; limits and records go on "
+    "under the key's id"
+)
+_REVOKE = (
+    "refuse an issued key for good: with all secrets that it has had; its id does not "
+    "come back"
+)
+_WHO_MAY = (
+    "file:PATH or env:NAME of the public keys of those who may publish, as sidecars have "
+    "it; without it signatures are not checked"
+)
+_OTHERS = (
+    "file:PATH or env:NAME of the public keys of others who publish: what they signed "
+    "counts too"
+)
+
+
 class Change(Protocol):
     """What makes the next document of keys."""
 
@@ -54,15 +76,12 @@ class Change(Protocol):
         """Return what follows on *document* (None: there is none) at *now_ms*."""
 
 
-def add_ledger(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    """Add ``--ledger`` and whose signatures count."""
+def add_ledger(
+    parser: argparse.ArgumentParser, *, required: bool, signers: str = _OTHERS
+) -> None:
+    """Add ``--ledger``, and ``--governance-key`` with the help *signers*."""
     parser.add_argument("--ledger", required=required, metavar="URL", help=LEDGER_HELP)
-    parser.add_argument(
-        "--governance-key",
-        metavar="WHERE",
-        help="file:PATH or env:NAME of public keys whose signatures count too, as "
-        "sidecars have them",
-    )
+    parser.add_argument("--governance-key", metavar="WHERE", help=signers)
 
 
 def add_signer(parser: argparse.ArgumentParser, *, required: bool) -> None:
@@ -81,13 +100,13 @@ def add_signer(parser: argparse.ArgumentParser, *, required: bool) -> None:
 
 def add_actions(actions: Subparsers) -> None:
     """Add ``list``, ``rotate`` and ``revoke``."""
-    listing = actions.add_parser("list", help="show the keys that were issued")
-    add_ledger(listing, required=True)
-    listing.add_argument("--json", action="store_true", help="for machines")
+    listing = _action(actions, "list", _LIST)
+    add_ledger(listing, required=True, signers=_WHO_MAY)
+    listing.add_argument("--json", action="store_true", help="print JSON")
     listing.set_defaults(run=run_list)
 
-    rotating = actions.add_parser("rotate", help="give an issued key a new secret")
-    rotating.add_argument("id", metavar="ID", help="which key")
+    rotating = _action(actions, "rotate", _ROTATE)
+    rotating.add_argument("id", metavar="ID", help="of the key, as `list` shows it")
     add_ledger(rotating, required=True)
     add_signer(rotating, required=True)
     rotating.add_argument(
@@ -97,14 +116,20 @@ def add_actions(actions: Subparsers) -> None:
         metavar="TIME",
         help="how long the old secret still works: 24h, 30m, 7d, 0 (default: 24h)",
     )
-    add_expires(rotating)
+    add_expires(rotating, "as the old secret would be")
     rotating.set_defaults(run=run_rotate)
 
-    revoking = actions.add_parser("revoke", help="refuse an issued key for good")
-    revoking.add_argument("id", metavar="ID", help="which key")
+    revoking = _action(actions, "revoke", _REVOKE)
+    revoking.add_argument("id", metavar="ID", help="of the key, as `list` shows it")
     add_ledger(revoking, required=True)
     add_signer(revoking, required=True)
     revoking.set_defaults(run=run_revoke)
+
+
+def _action(actions: Subparsers, name: str, text: str) -> argparse.ArgumentParser:
+    first, _, rest = text.partition(": ")
+    description = f"{first.capitalize()}{f': {rest}' if rest else ''}."
+    return actions.add_parser(name, help=first, description=description)
 
 
 def run_issue(arguments: argparse.Namespace) -> int:

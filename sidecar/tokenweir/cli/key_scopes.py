@@ -40,14 +40,14 @@ def add_scopes(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_expires(parser: argparse._ActionsContainer) -> None:
-    """Add ``--expires`` to *parser*."""
+def add_expires(parser: argparse._ActionsContainer, default: str = "never") -> None:
+    """Add ``--expires`` to *parser*; *default* says what holds without it."""
     parser.add_argument(
         "--expires",
         type=expiry,
         metavar="WHEN",
         help="from when on it is refused: in 90d, 12h or 30m, or at a moment such as "
-        "2027-01-31T00:00:00Z (default: never)",
+        f"2027-01-31T00:00:00Z (default: {default})",
     )
 
 

@@ -25,11 +25,13 @@ _HELP = "make API keys, issue them to a fleet, or hash those that you have"
 _TENANT = "TENANT"
 _DESCRIPTION = """\
 An API key proves which tenant an app is. A policy does not hold keys, but their
-hashes: `new` makes a key and prints its entry, `hash` hashes one that you have.
+hashes: `new` makes a key and prints its entry for the policy file, `hash` hashes a key
+that you have.
 
-With --ledger a key is issued to a whole fleet instead: its hash is published through
-the ledger, signed, and every sidecar that watches it knows the key within 2 s. `list`,
-`rotate` and `revoke` are for those keys.
+With --ledger, `new` issues the key to a whole fleet instead: its hash is published
+through the ledger, signed, and every sidecar that follows it (`tokenweir serve
+--governance-key`) knows the key within 2 s. `list`, `rotate` and `revoke` are for those
+keys. docs/keys.md tells more.
 """
 _NEW_DESCRIPTION = """\
 Make a new API key. It is shown once and kept nowhere: the policy gets its SHA-256.
@@ -49,7 +51,12 @@ pipe, and print the SHA-256 that the policy wants:
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand."""
-    parser = subparsers.add_parser("keys", help=_HELP, description=_DESCRIPTION)
+    parser = subparsers.add_parser(
+        "keys",
+        help=_HELP,
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     new = actions.add_parser(
         "new",
@@ -58,10 +65,10 @@ def add_parser(subparsers: Subparsers) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     new.add_argument(
-        "--id", required=True, help="how the key is called in logs and metrics"
+        "--id", required=True, help="what the key is called in logs and reports"
     )
     new.add_argument(
-        "--tenant", default=_TENANT, help="whose it is; needed with --ledger"
+        "--tenant", default=_TENANT, help="who pays; has to be said with --ledger"
     )
     add_scopes(new)
     add_ledger(new, required=False)

@@ -41,9 +41,13 @@ MAX_SUMS_DAYS = 400
 SUMS_DAYS = 7
 
 _HELP = "prove that budgets' counters and hourly sums are right, and repair them"
-_DESCRIPTION = (
-    "Prove that budgets' counters and hourly sums are right, and repair them."
-)
+_DESCRIPTION = """\
+Prove that budgets' counters and hourly sums are right, and repair them: both are compared
+with usage records, those in the ledger and those that were exported.
+
+`verify` only reads. `rebuild` says what it would do, and does it with --apply.
+docs/ledger.md tells when they are needed.
+"""
 _VERIFY = """\
 Compare the counter of each budget, in the window that is open now, with what records and
 hourly sums in the ledger say that was spent, and with exported records if they are given:
@@ -87,12 +91,17 @@ docs/ledger.md tells what to do after Redis has lost data.
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommands."""
-    parser = subparsers.add_parser("ledger", help=_HELP, description=_DESCRIPTION)
+    parser = subparsers.add_parser(
+        "ledger",
+        help=_HELP,
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     verbs = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="verb", required=True
     )
     verify = _add(
-        verbs, "verify", "compare counters and sums with the evidence", _VERIFY
+        verbs, "verify", "compare counters and sums with usage records", _VERIFY
     )
     verify.add_argument(
         "--all", action="store_true", help="tell of counters that agree, too"

@@ -6,7 +6,10 @@ import os
 
 from tokenweir.core.errors import TokenweirError
 
-HELP = "redis://, rediss:// or unix:// URL, or env:NAME of a variable with one"
+HELP = (
+    "the ledger, Redis or Valkey: a redis://, rediss:// or unix:// URL, or env:NAME of "
+    "a variable with one"
+)
 _VARIABLE = "env:"
 
 

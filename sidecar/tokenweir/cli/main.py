@@ -33,10 +33,12 @@ SUBCOMMANDS = (
 _EXIT_INTERRUPTED = 130
 
 _DESCRIPTION = """\
-Limits, counts and honestly refuses LLM traffic, by tokens, from beside Envoy.
+Limits, counts and prices LLM traffic by tokens, from beside Envoy, and says so in plain
+words if a call does not fit.
 
-Limits and API keys are in one YAML file, the policy. It can be published to a fleet
-through the ledger, and so can keys.
+Limits and API keys are in one YAML file, the policy. What is used of each limit is kept
+in Redis or Valkey, the ledger, which all sidecars share. Policies and keys can be
+published to a fleet through it as well.
 """
 
 _EPILOG = """\
@@ -44,6 +46,8 @@ begin with:
   tokenweir up                            all of it on this machine, to try
   tokenweir keys new --id ID              a new API key, and its entry for the policy
   tokenweir check policy.yaml             what is wrong with a policy, all at once
+  tokenweir explain --policy policy.yaml --key-id ID request.json
+                                          what would become of a request
 
 `tokenweir COMMAND --help` says more about each. Exit codes: 0 fine, 1 problems
 found, 2 wrong usage.

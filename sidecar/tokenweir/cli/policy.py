@@ -27,8 +27,15 @@ can change what the others obey. A policy with problems is not published.
 
 docs/governance.md tells how it all goes together.
 """
-_KEY_HELP = "file:PATH or env:NAME of the private key (see keygen)"
-_PUBLIC_HELP = "file:PATH or env:NAME of the public keys whose signatures count"
+_KEY_HELP = (
+    "file:PATH or env:NAME of the private key that versions are signed with (`tokenweir "
+    "policy keygen` makes one)"
+)
+_PUBLIC_HELP = (
+    "file:PATH or env:NAME of the public keys of those who may publish, as sidecars have "
+    "it"
+)
+_VERIFY_HELP = f"{_PUBLIC_HELP}; without it signatures are not checked"
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -62,14 +69,18 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _add_keygen(actions: Subparsers) -> None:
-    parser = _action(actions, "keygen", "make a key pair: print the public key")
+    parser = _action(
+        actions,
+        "keygen",
+        "make a key pair: print the public key, write the private one",
+    )
     parser.add_argument(
         "--out",
         type=pathlib.Path,
         default=pathlib.Path(DEFAULT_KEY),
         metavar="FILE",
-        help="gets the private key, for its owner only; no file is overwritten "
-        "(default: %(default)s)",
+        help="where the private key goes, readable by its owner only; no file is "
+        "overwritten (default: %(default)s)",
     )
 
 
@@ -82,13 +93,13 @@ def _add_publish(actions: Subparsers) -> None:
         type=number(0, MAX_VERSION - 1),
         default=0,
         metavar="VERSION",
-        help="make the version higher than this one, which sidecars have though the "
-        "ledger has lost it",
+        help="after the ledger was lost: the version that sidecars still have, for they "
+        "take none but higher ones",
     )
     parser.add_argument(
         "--allow-files",
         action="store_true",
-        help="the policy refers to files of prices, and each sidecar has them",
+        help="publish it though it refers to files of prices: each sidecar has them",
     )
 
 
@@ -110,8 +121,9 @@ def _add_diff(actions: Subparsers) -> None:
         "which",
         nargs="*",
         metavar="A [B]",
-        help="versions or files. Of one: the newest version against a FILE, or VERSION "
-        "against the newest; without any: the newest against the one before",
+        help="versions or files to compare. One FILE: how it differs from the newest "
+        "version. One VERSION: what has changed since. None: what the newest version "
+        "has changed",
     )
     _add_reader(parser)
 
@@ -119,7 +131,10 @@ def _add_diff(actions: Subparsers) -> None:
 def _add_rollback(actions: Subparsers) -> None:
     parser = _action(actions, "rollback", "publish an old version as a new one")
     parser.add_argument(
-        "version", type=number(1, MAX_VERSION), metavar="VERSION", help="which"
+        "version",
+        type=number(1, MAX_VERSION),
+        metavar="VERSION",
+        help="the one whose policy comes back, under a new number",
     )
     _add_author(parser, comment_required=False)
 
@@ -158,8 +173,8 @@ def _add_ledger(parser: argparse.ArgumentParser) -> None:
 
 def _add_reader(parser: argparse.ArgumentParser) -> None:
     _add_ledger(parser)
-    parser.add_argument("--governance-key", metavar="WHERE", help=_PUBLIC_HELP)
-    parser.add_argument("--json", action="store_true", help="for machines")
+    parser.add_argument("--governance-key", metavar="WHERE", help=_VERIFY_HELP)
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _add_author(parser: argparse.ArgumentParser, *, comment_required: bool) -> None:
@@ -168,7 +183,8 @@ def _add_author(parser: argparse.ArgumentParser, *, comment_required: bool) -> N
     parser.add_argument(
         "--governance-key",
         metavar="WHERE",
-        help="the same for public keys of others who publish",
+        help="file:PATH or env:NAME of the public keys of others who publish: what they "
+        "signed counts too",
     )
     parser.add_argument(
         "--comment",
@@ -182,7 +198,7 @@ def _add_author(parser: argparse.ArgumentParser, *, comment_required: bool) -> N
         metavar="NAME",
         help="who publishes (default: USER@HOST)",
     )
-    parser.add_argument("--json", action="store_true", help="for machines")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _user() -> str:

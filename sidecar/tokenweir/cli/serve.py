@@ -24,9 +24,9 @@ MAX_DRAIN_SECONDS = 86_400
 
 HELP = "run the processor that Envoy asks about every exchange"
 DESCRIPTION = """\
-Runs the processor: Envoy hands it each exchange over a unix socket, it reserves
-and settles in the ledger. Prints one JSON line per exchange. SIGHUP reads the
-policy again (as does any change of it), SIGTERM drains and ends.
+Run the processor: Envoy hands it each exchange over a unix socket, and it reserves
+and settles in the ledger. It prints one JSON line per exchange. SIGHUP has it read
+the policy again (as does any change of it), SIGTERM drains and ends it.
 """
 
 
@@ -58,7 +58,7 @@ def add_parser(subparsers: Any) -> None:
         type=_address,
         default=("127.0.0.1", 9090),
         metavar="HOST:PORT",
-        help="/healthz, /readyz, /policy and /metrics (default: 127.0.0.1:9090)",
+        help="serves /healthz, /readyz, /policy and /metrics (default: 127.0.0.1:9090)",
     )
     parser.add_argument(
         "--drain-seconds",
@@ -79,9 +79,9 @@ def _add_policy(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--governance-key",
-        metavar="REF",
-        help="file:PATH or env:NAME with the public keys of those who may publish; "
-        "with a policy FILE only published API keys are followed",
+        metavar="WHERE",
+        help="file:PATH or env:NAME of the public keys of those who may publish; API "
+        "keys that are published count then, beside those of a policy FILE too",
     )
     parser.add_argument(
         "--last-good",

@@ -46,14 +46,14 @@ PIPE_COLUMNS = 80
 _HELP = "what was used and what it cost, by tenant, key, model and more"
 _DESCRIPTION = """\
 Print what was used and what it cost, from the ledger's hourly sums: today (UTC) and by
-tenant, key and model, unless asked otherwise. Input includes the cached part. A share is
-one of the cost; of the tokens, if nothing cost anything.
+tenant, key and model, unless asked otherwise. Input includes the cached part. Shares are
+of the cost, or of the tokens if nothing cost anything.
 
-Out of the ordinary are calls that were refused; that were cut, since the app left or the
-provider broke off; that failed at the provider; that a stopping processor let go
-(drained); that nobody settled, since their processor died (lost): they are charged as
-far as it was known; and those without a price: they cost what was reserved for them, or
-nothing. Costs are exact, at the prices that held then; tables round them.
+Calls that were out of the ordinary are told besides: refused; cut (the app left, or the
+provider broke off); failed (at the provider); drained (a stopping processor let them go);
+lost (their processor died: they are charged as far as it was known); and those without a
+price, which cost what was reserved for them, or nothing. Costs are exact, at the prices
+that held then; tables round them.
 
 A call belongs to the hour in which it began; one that still runs is not in the sums.
 docs/usage.md has examples, and every name in JSON.
