@@ -87,6 +87,18 @@ def test_each_decides(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert beaten(compiled(other, one)) == {}
 
 
+def test_without_a_ledger() -> None:
+    """A limit that must hold then does what one that need not does not."""
+    lax = {**RPM, "on_ledger_failure": "open"}
+    strict = {"requests_per_minute": 10}
+
+    assert beaten(compiled(lax, strict)) == {}
+    assert beaten(compiled(RPM, {**strict, "on_ledger_failure": "open"})) == {
+        "t.b": "t.a"
+    }
+    assert beaten(compiled(lax, {**strict, "mode": "shadow"})) == {"t.b": "t.a"}
+
+
 def test_the_first_of_two_that_are_alike() -> None:
     """One of them is in vain, not both."""
     assert beaten(compiled(RPM, RPM, RPM)) == {"t.b": "t.a", "t.c": "t.a"}

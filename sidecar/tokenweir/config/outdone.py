@@ -11,7 +11,14 @@ from collections.abc import Sequence
 
 from tokenweir.config.compile_quota import EVERY_TENANT
 from tokenweir.config.name_pattern import all_covered
-from tokenweir.core.policy import Axis, Budget, OnExceeded, Quota, Tenant
+from tokenweir.core.policy import (
+    Axis,
+    Budget,
+    OnExceeded,
+    OnLedgerFailure,
+    Quota,
+    Tenant,
+)
 from tokenweir.core.window import Per
 
 # What counts at least as much as an axis.
@@ -45,9 +52,14 @@ def outdone_by(quota: Quota, tenants: Sequence[Tenant]) -> Quota | None:
 
 
 def covers(other: Quota, quota: Quota) -> bool:
-    """Tell if *other* refuses, and applies to all that *quota* applies to."""
+    """
+    Tell if *other* refuses, and applies to all that *quota* applies to.
+
+    Without a ledger, too: there one quota that must hold is enough to refuse.
+    """
     return (
         not other.shadow
+        and (quota.shadow or _holds(other) or not _holds(quota))
         and set(other.partition) <= set(quota.partition)
         and (
             not other.models
@@ -58,6 +70,10 @@ def covers(other: Quota, quota: Quota) -> bool:
             or (bool(quota.routes) and set(quota.routes) <= set(other.routes))
         )
     )
+
+
+def _holds(quota: Quota) -> bool:
+    return quota.on_ledger_failure is OnLedgerFailure.CLOSED
 
 
 def _is_everybodys(quota: Quota) -> bool:
