@@ -157,6 +157,18 @@ def test_schemas_of_the_answer_are_with_the_tools() -> None:
     assert list(alone) == [Kind.TOOLS]
 
 
+def test_long_descriptions_of_tools_are_digested_up_to_a_bound() -> None:
+    """They are measured, and not written."""
+    begin = "x" * MAX_DIGESTED_CHARACTERS
+    one, other, longer = (
+        found(Prompt((QUESTION,), (Tool("weather", begin + end),)))[Kind.TOOLS]
+        for end in ("a", "b", "ab")
+    )
+
+    assert one == other != longer
+    assert longer.size_bytes == one.size_bytes + 1
+
+
 def test_long_texts_are_digested_up_to_a_bound() -> None:
     """And by their length, so that work is bounded."""
     begin = "x" * MAX_DIGESTED_CHARACTERS

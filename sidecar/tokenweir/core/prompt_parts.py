@@ -76,7 +76,7 @@ def parts_of(prompt: Prompt, tenant: str, *, keeps_text: bool = False) -> Found:
 
     With *keeps_text* the beginning of each part's text comes along.
     """
-    tools = _joined(_definitions(prompt))
+    tools = _tools(prompt)
     parts, texts = [], {}
     for kind, digested, text in _digested(prompt, tools):
         part = PromptPart(kind, _digest(tenant, kind, digested), text.size_bytes)
@@ -107,18 +107,31 @@ def _digested(prompt: Prompt, tools: _Text) -> Iterator[tuple[Kind, _Text, _Text
         begin = end
 
 
-def _definitions(prompt: Prompt) -> Iterator[str]:
-    yield from map(_definition, prompt.tools)
-    yield from prompt.extra_texts
+def _tools(prompt: Prompt) -> _Text:
+    definitions = [*map(_definition, prompt.tools)]
+    begin = _joined(
+        definition[:MAX_DIGESTED_CHARACTERS].decode("utf-8", "ignore")
+        for definition in definitions
+    )
+    extra = _joined(prompt.extra_texts)
+    size_bytes = sum(map(len, definitions)) + sum(map(_cut_off, prompt.tools))
+    shown = "\n".join(filter(None, (begin.shown, extra.shown)))
+    return _Text(shown, size_bytes + extra.length, size_bytes + extra.size_bytes)
 
 
-def _definition(tool: Tool) -> str:
+def _definition(tool: Tool) -> bytes:
+    described = tool.description[:MAX_DIGESTED_CHARACTERS]
     try:
-        whole = (tool.name, tool.description, tool.parameters)
-        return msgspec.json.encode(whole).decode()
+        return msgspec.json.encode((tool.name, described, tool.parameters))
     except (ValueError, OverflowError, RecursionError):
         # Not every text or number that came as JSON goes back as quickly.
-        return "".join(itertools.islice(tool_pieces((tool,)), _MAX_PIECES))
+        short = Tool(tool.name, described, tool.parameters)
+        pieces = itertools.islice(tool_pieces((short,)), _MAX_PIECES)
+        return "".join(pieces).encode("utf-8", "surrogatepass")
+
+
+def _cut_off(tool: Tool) -> int:
+    return max(0, len(tool.description) - MAX_DIGESTED_CHARACTERS)
 
 
 def _joined(texts: Iterable[str]) -> _Text:
