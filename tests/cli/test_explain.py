@@ -283,7 +283,7 @@ def test_what_is_published_decides(
     out, err = capsys.readouterr()
     assert ", as published: version 7 by ann, " in out
     assert "\nkeys      as published: version 3 by ann, " in out
-    assert "; 5 in it, 1 of them ignored\n" in out
+    assert "; 5 secrets in it, 1 of them ignored\n" in out
     assert "key ci; " in out
     assert out.endswith("\n\nif nothing were used yet\n  the same\n")
     assert err == ""

@@ -196,12 +196,12 @@ async def test_what_governs(tmp_path: Path) -> None:
 
     at = "by ann@x, 2026-01-01T00:00:00Z"
     assert f"policy    d1, as published: version 8 {at}: more\n" in said
-    assert f"keys      as published: version 3 {at}; 12 in it, 2 of them ig" in said
+    assert f"keys      as published: version 3 {at}; 12 secrets in it, 2 of them ig" in said
     assert "caller    tenant acme, key ci (issued); " in said
     fine = {**shown, "comment": "", "keys": {**keys, "ignored": []}}
     said = checked(told, governed=Governed(asked, fine))
     assert f"version 8 {at}\n" in said
-    assert "; 12 in it\n" in said
+    assert "; 12 secrets in it\n" in said
     assert "key ci; " in said
 
 

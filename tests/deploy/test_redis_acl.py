@@ -131,12 +131,13 @@ async def test_sidecar_can_do_its_work(server: Server) -> None:
 
 
 @pytest.mark.usefixtures("admin")
-async def test_what_is_published_sidecars_only_read(server: Server) -> None:
-    """The admin publishes; a sidecar sees it, and Redis refuses whatever it writes."""
+@pytest.mark.parametrize("user", ["sidecar", "reader"])
+async def test_what_is_published_others_only_read(server: Server, user: str) -> None:
+    """The admin publishes; others see it, and Redis refuses whatever they write."""
     async with Channel.open(url_of(server, "admin")) as channel:
         for version in (1, 2):
             await channel.publish(signed(version), after=version - 1)
-    async with Channel.open(url_of(server, "sidecar")) as channel:
+    async with Channel.open(url_of(server, user)) as channel:
         assert await channel.versions() == {"policy": 2, "keys": 0}
         assert await channel.history(POLICY, 10) == [signed(2), signed(1)]
         with pytest.raises(LedgerUnavailableError, match="NoPermission"):

@@ -79,7 +79,7 @@ def _issued(keys: Mapping[str, object]) -> str:
     """Return which issued keys there are, as a sidecar describes them."""
     ignored = keys["ignored"]
     assert isinstance(ignored, list)
-    text = f"as published: version {_version(keys)}; {keys['count']} in it"
+    text = f"as published: version {_version(keys)}; {keys['count']} secrets in it"
     return f"{text}, {len(ignored)} of them ignored" if ignored else text
 
 
