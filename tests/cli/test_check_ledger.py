@@ -83,6 +83,19 @@ def issue(server: Server, *keys: dict[str, Any], content: str | None = None) -> 
     asyncio.run(publish())
 
 
+def reader(server: Server, *keys: str) -> str:
+    """Return the URL of a user who may use *keys* only."""
+    with redis.Redis.from_url(server.url) as client:
+        client.acl_setuser(
+            "reader",
+            enabled=True,
+            passwords=["+secret"],
+            keys=keys,
+            categories=["+@all"],
+        )
+    return server.url.replace("unix://", "unix://reader:secret@")
+
+
 def check(server: Server, path: pathlib.Path, *more: str) -> int:
     """Run the command; return its exit code."""
     return main(["check", str(path), "--ledger", server.url, *more])
@@ -210,21 +223,25 @@ def test_who_may_not_read_issued_keys(
     ledger: Server, tmp_path: pathlib.Path, capsys: Capture
 ) -> None:
     """They are told so; what came is told all the same."""
-    with redis.Redis.from_url(ledger.url) as client:
-        client.acl_setuser(
-            "reader",
-            enabled=True,
-            passwords=["+secret"],
-            keys=["tw:*", "{tw:*"],
-            categories=["+@all"],
-        )
-    url = ledger.url.replace("unix://", "unix://reader:secret@")
+    url = reader(ledger, "tw:*", "{tw:*")
 
     assert main(["check", str(write(tmp_path, SMALL)), "--ledger", url]) == 0
     out = capsys.readouterr().out
     assert "  issued keys: not read, as this user of the ledger may not\n" in out
     assert f"  {RPM}: nobody who has it made a call\n" in out
     assert "secret" not in out
+
+
+def test_who_may_not_read_what_came(
+    ledger: Server, tmp_path: pathlib.Path, capsys: Capture
+) -> None:
+    """They are told who may."""
+    url = reader(ledger, "{twg}*")
+
+    assert main(["check", str(write(tmp_path, SMALL)), "--ledger", url]) == 1
+    assert "does not allow this user to read what came. Use one such as " in (
+        capsys.readouterr().err
+    )
 
 
 def test_a_single_tenant(

@@ -10,7 +10,13 @@ import sys
 import time
 
 from tokenweir.cli import EXIT_FINE, EXIT_PROBLEMS, EXIT_USAGE, Subparsers
-from tokenweir.cli.check_ledger import Found, document, lines, look
+from tokenweir.cli.check_ledger import (
+    Found,
+    document,
+    is_forbidden,
+    lines,
+    look,
+)
 from tokenweir.cli.found_ledger import no_answer
 from tokenweir.cli.ledger_option import HELP as LEDGER_HELP
 from tokenweir.cli.ledger_option import LedgerOptionError, ledger_url
@@ -45,6 +51,11 @@ examples:
 Exit codes: 0 fine, warnings or not; 1 problems, or a ledger without an answer; 2 wrong
 usage.
 """
+
+_NOT_ALLOWED = (
+    "--ledger: its server does not allow this user to read what came. Use one such as "
+    "tokenweir-reader in deploy/redis."
+)
 
 DEFAULT_HOURS = 24
 MAX_HOURS = 10_000  # the ledger keeps them for 13 months
@@ -143,8 +154,9 @@ def _look(policy: Policy, url: str, arguments: argparse.Namespace) -> Found:
         return look(policy, url, span, arguments.governance_key, now_ms)
     except KeyFileError as error:
         raise _LookError(str(error), EXIT_USAGE) from None
-    except LedgerUnavailableError:
-        raise _LookError(no_answer(url), EXIT_PROBLEMS) from None
+    except LedgerUnavailableError as error:
+        text = _NOT_ALLOWED if is_forbidden(error) else no_answer(url)
+        raise _LookError(text, EXIT_PROBLEMS) from None
     except PolicyError as error:
         text = f"The keys that are issued can't be used: {error.problems[0]}"
         raise _LookError(text, EXIT_PROBLEMS) from None

@@ -120,7 +120,7 @@ def _with_issued(
     try:
         envelope = asyncio.run(newest_at(url, known))
     except LedgerUnavailableError as error:
-        if not _is_forbidden(error):
+        if not is_forbidden(error):
             raise
         text = "issued keys: not read, as this user of the ledger may not"
         return policy, 0, [text]
@@ -133,7 +133,8 @@ def _with_issued(
     return whole, envelope.version, notes
 
 
-def _is_forbidden(error: LedgerUnavailableError) -> bool:
+def is_forbidden(error: LedgerUnavailableError) -> bool:
+    """Tell if the ledger's server answered, and does not allow it."""
     cause = error.__cause__
     return "NoPermission" in type(cause).__name__ or "NOPERM" in str(cause)
 
