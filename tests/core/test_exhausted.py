@@ -3,9 +3,11 @@
 from dataclasses import replace
 
 from tests.examples import FAILURE, NOW_MS, SUBJECT, frugal_quotas, spent
-from tokenweir.core.exhausted import exhausted
+from tokenweir.core.exhausted import exhausted, why_not
 from tokenweir.core.hold import Amounts, Denied, Hold
 from tokenweir.core.limits import parts_of
+from tokenweir.core.policy import Axis
+from tokenweir.core.rejection import ModelUnpriced, QuotaExhausted, Unsatisfiable
 
 DAY_MS = 86_400_000
 MIDNIGHT_MS = NOW_MS - NOW_MS % DAY_MS + DAY_MS
@@ -39,3 +41,30 @@ def test_a_budget_tells_when_its_window_turns() -> None:
         assert told.is_budget
         assert told.failures[0].per == "day"
         assert told.failures[0].resets_at_ms == MIDNIGHT_MS
+
+
+NEVER = Unsatisfiable(
+    "frugal.cheaper", Axis.BUDGET_TOKENS, "tenant=frugal", 60_000, 700
+)
+
+
+def test_what_the_asked_model_lacks_is_told() -> None:
+    """As long as no other was tried in its place."""
+    assert why_not(NEVER, None) == NEVER
+
+
+def test_what_another_model_lacks_is_not_told() -> None:
+    """The app did not ask for it; and once the window turns its own will do."""
+    once = QuotaExhausted("frugal", (spent("frugal.cheaper"),))
+
+    for why in (ModelUnpriced("cheap", "model"), NEVER, replace(NEVER, quota="few")):
+        assert why_not(why, once) == once
+
+
+def test_what_no_window_can_hold_is_told() -> None:
+    """Then there is no use in waiting for the next one."""
+    huge = replace(spent("frugal.cheaper"), requested=50_001)
+    once = QuotaExhausted("frugal", (spent("frugal.slower"), huge))
+
+    assert why_not(NEVER, once) == NEVER
+    assert why_not(replace(NEVER, quota="frugal.slower"), once) == once

@@ -56,6 +56,7 @@ from tokenweir.core.policy import (
     Budget,
     KeyEnd,
     Model,
+    OnExceeded,
     Quota,
     Secret,
     Tenant,
@@ -974,6 +975,29 @@ def test_without_another_model_the_spent_budget_refuses(name: str) -> None:
 
     assert isinstance(why, QuotaExhausted)
     assert [failure.quota for failure in why.failures] == ["frugal.cheaper"]
+
+
+def test_what_no_hard_limit_holds_need_not_wait() -> None:
+    """A budget that throttles ends what it never can hold as one that blocks does."""
+    slower = Budget(
+        Calendar(Per.DAY, UTC),
+        OnExceeded.THROTTLE,
+        throttle_percent=25,
+        hard_limit=40,
+    )
+    quotas = (
+        Quota("frugal.tokens_per_minute", Axis.TOKENS, 10_000, 10_000),
+        Quota("frugal.slower", Axis.BUDGET_TOKENS, 0, 35, budget=slower),
+    )
+    given = policy()
+    tenants = {**given.tenants, "frugal": Tenant("frugal", quotas)}
+    arrival = replace(ARRIVAL, policy=replace(given, tenants=tenants))
+    exchange = reserving(chat(max_tokens=20), key=FRUGAL_KEY, arrival=arrival)
+    failure = replace(spent("frugal.slower"), capacity=35, requested=50)
+    why = rejection_of(exchange, Refused(Denied("1", (failure,))))
+
+    assert isinstance(why, Unsatisfiable)
+    assert (why.quota, why.capacity, why.requested) == ("frugal.slower", 40, 50)
 
 
 # === caps =========================================================================

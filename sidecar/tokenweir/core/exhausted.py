@@ -7,7 +7,12 @@ from dataclasses import replace
 
 from tokenweir.core.hold import Denied, Hold
 from tokenweir.core.policy import Quota
-from tokenweir.core.rejection import QuotaExhausted, QuotaFailure
+from tokenweir.core.rejection import (
+    QuotaExhausted,
+    QuotaFailure,
+    Rejection,
+    Unsatisfiable,
+)
 
 
 def exhausted(
@@ -25,6 +30,22 @@ def exhausted(
     failures = [_dated(failure, hold, quotas, now_ms) for failure in denied.failures]
     failures.sort(key=lambda failure: failure.wait_ms, reverse=True)
     return QuotaExhausted(hold.subject.tenant, tuple(failures))
+
+
+def why_not(why: Rejection, spent: QuotaExhausted | None) -> Rejection:
+    """
+    Return what a caller is told whose last chance failed because of *why*.
+
+    What a model lacks that the app did not ask for is not its mistake: that is, to have
+    *spent* a budget. But if that can't ever hold what it asks for, it need not wait.
+    """
+    if spent is None:
+        return why
+    never_fits = isinstance(why, Unsatisfiable) and any(
+        failure.quota == why.quota and failure.requested > failure.capacity
+        for failure in spent.failures
+    )
+    return why if never_fits else spent
 
 
 def _dated(

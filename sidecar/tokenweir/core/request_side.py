@@ -29,7 +29,7 @@ from tokenweir.core.events import (
     WindowsTurned,
     header_value,
 )
-from tokenweir.core.exhausted import exhausted
+from tokenweir.core.exhausted import exhausted, why_not
 from tokenweir.core.hold import (
     Amounts,
     Denied,
@@ -344,8 +344,7 @@ class RequestSide:
         demand = self._demand()
         if isinstance(demand, Amounts):
             return self._ask_for(demand)
-        # What a cheaper model lacks is not the app's mistake: that is, to have spent it.
-        return self._reject(self._exhausted_by or demand)
+        return self._reject(why_not(demand, self._exhausted_by))
 
     def _demand(self) -> Amounts | Rejection:
         """Return the worst case, or why that can't be reserved of this model."""
