@@ -46,7 +46,7 @@ PATIENCE_SECONDS = 20.0
 PATIENT_ENVOY: Mapping[str, Any] = {"response_timeout_ms": 15_000}
 HASTY_ENVOY: Mapping[str, Any] = {"response_timeout_ms": 2_000}
 # Vocabularies take a second or two to load, and much longer on a busy machine.
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 
 
 def sha256(text: str) -> str:

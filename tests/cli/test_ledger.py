@@ -81,9 +81,10 @@ def spend(
 
 
 async def _spend(url: str, quotas: tuple[Quota, ...], numbers: range) -> None:
-    store = RedisStore(url, Fanout(()), deadline_seconds=30)
-    ledger = TaggedLedger(store)
     now_ms = int(time.time() * 1_000)
+    # One moment for all of them, so that no hour ends in between.
+    store = RedisStore(url, Fanout(()), deadline_seconds=30, now_ms=lambda: now_ms)
+    ledger = TaggedLedger(store)
     subject = Subject("acme", "ci", "", "chat_completions", "gpt-4o", "openai")
     values = {"tenant": "acme", "key": "ci", "model": "gpt-4o"}
     for number in numbers:

@@ -47,6 +47,13 @@ def known(*exchanges: Exchange) -> tuple[Exchange, int]:
     return best, found.counted(best)
 
 
+def test_corrections_only() -> None:
+    """What they correct was told as one, and is gone."""
+    found = known(settled("5-0", correction="1"), settled("6-0", correction="1"))
+
+    assert found == (settled("6-0", correction="1"), 1)
+
+
 def test_a_record_is_read() -> None:
     """All that budgets go by, tokens of all classes in one."""
     made = exchange_of({**SETTLED, "cached_input_tokens": "7"}, "12-3", "export")

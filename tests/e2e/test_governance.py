@@ -29,7 +29,7 @@ from tests.pod import Pod, Processor, policy, until
 from tests.scripted_upstream import ScriptedUpstream, reply
 from tests.servers import Server, start_valkey
 from tokenweir.cli.main import main
-from tokenweir.governance.envelope import POLICY, Envelope, encoded, sign
+from tokenweir.governance.envelope import POLICY, Envelope, decoded, encoded, sign
 from tokenweir.governance.key_files import private_key
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
@@ -87,6 +87,11 @@ class Fleet:
     def kept(self, number: int) -> Path:
         """Return the folder of what sidecar *number* keeps."""
         return self.folder / f"good-{number}"
+
+    def keeps(self, number: int) -> bool:
+        """Tell if sidecar *number* would start with the newest version by itself."""
+        path = self.kept(number) / "policy.json"
+        return path.exists() and decoded(path.read_bytes()).version == self.version
 
     async def tokenweir(self, *arguments: str, sign: bool = True) -> int:
         """Run `tokenweir policy` as the one who governs; return the exit code."""
@@ -287,7 +292,8 @@ async def test_a_ledger_that_is_lost(
 ) -> None:
     """What is in force stays, a pod starts without it, and what was lost comes back."""
     sidecar = fleet.sidecars[0]
-    await until((fleet.kept(0) / "policy.json").exists)
+    # It is written after it is in force, and that is told.
+    await until(lambda: all(fleet.keeps(number) for number in (0, 1)))
     fleet.server.stop()
     sidecar.kill()
     await asyncio.to_thread(sidecar.restart)
@@ -316,9 +322,8 @@ async def test_a_start_with_nothing_at_all(fleet: Fleet) -> None:
     with log.open("wb") as file:
         process = _started(fleet.command(0), file)
     try:
-        await until(lambda: "policy_awaited" in log.read_text(), 60)
-        lines = [json.loads(line) for line in log.read_text().splitlines()]
-        port = next(line["admin_port"] for line in lines if "admin_port" in line)
+        await until(lambda: _admin_port(log), 60)
+        port = _admin_port(log)
         await until(lambda: "policy.json is damaged" in _answer(port, "/readyz")[1])
         assert _answer(port, "/readyz")[0] == 503
         assert _answer(port, "/healthz")[0] == 200
@@ -400,6 +405,16 @@ async def _until_status(ask: Callable[[], Any], wanted: int) -> None:
 
 def _started(command: list[str], log: BinaryIO) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=log, stderr=log, env=ENVIRONMENT)
+
+
+def _admin_port(log: Path) -> int:
+    """Return what a processor that waits for a policy has told; 0: nothing yet."""
+    for line in log.read_text().splitlines():
+        with contextlib.suppress(ValueError):  # it may be half written
+            told = json.loads(line)
+            if told.get("event") == "policy_awaited":
+                return int(told["admin_port"])
+    return 0
 
 
 def _answer(port: int, path: str) -> tuple[int, str]:

@@ -75,12 +75,14 @@ class MemorySink:
     opened: int = 0
     largest: int = 0
     on_write: Callable[[], None] = lambda: None
+    on_open: Callable[[], object] = lambda: None
 
     place = "memory"
 
     def open(self) -> None:
         """See `Sink`."""
         self.opened += 1
+        self.on_open()
 
     def write(self, rows: Sequence[Row], bad: Sequence[BadEntry]) -> int:
         """See `Sink`."""

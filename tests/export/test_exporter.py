@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections import Counter
 from functools import partial
@@ -250,7 +251,8 @@ async def test_a_dead_exporter(valkey: Server) -> None:
     await dead.new(dead.joined, 30)
     await dead.close()
     sink = MemorySink()
-    assert await export_once(valkey.url, sink, None, ExportSettings(once=True))
+    settings = ExportSettings(once=True, abandoned_seconds=3_600)
+    assert await export_once(valkey.url, sink, None, settings)
     assert len(sink.rows) == 500 - 30 * len(TENANTS)
     settings = ExportSettings(once=True, abandoned_seconds=0)
     assert await export_once(valkey.url, sink, None, settings)
@@ -310,8 +312,10 @@ async def test_stopped_when_it_has_recovered(valkey: Server) -> None:
 async def test_two_exporters(valkey: Server) -> None:
     """Two of one group share the records: none is lost, and none is written twice."""
     put(valkey.url, HOLDS)
-    sinks = [MemorySink(), MemorySink()]
-    settings = ExportSettings(batch_rows=20, once=True)
+    # Neither begins before the other is there, or there might be nothing left for it.
+    both = threading.Barrier(2)
+    sinks = [MemorySink(on_open=partial(both.wait, PATIENCE)) for _ in range(2)]
+    settings = ExportSettings(batch_rows=20, once=True, abandoned_seconds=3_600)
     await asyncio.gather(
         *(
             export_once(valkey.url, sink, None, settings, consumer=f"c{number}")
