@@ -158,7 +158,7 @@ class SumsAuditor:
 
         *widely*: also of hours that only records tell of.
         """
-        told = await self._records(tag, "+")
+        told = await self._records(tag, self._first_hour * HOUR_MS, "+")
         if widely:
             hours = hours | {
                 hour_of(each.exchange.at_ms) for each in self._told(tag, told)
@@ -168,9 +168,15 @@ class SumsAuditor:
             for hour in sorted(hours)
             if hour >= self._first_hour
         }
+        # Only what was written meanwhile: until a sum is put right it may not change.
+        read = max((each.exchange.entry for each in told), default=(0, 0))
         newest = max((_entry(look.last_record) for look in looks.values()), default=())
-        if newest and newest > max((each.exchange.entry for each in told), default=()):
-            told = await self._records(tag, "{}-{}".format(*newest))
+        if newest > read:
+            last = "{}-{}".format(*newest)
+            more = await self._records(
+                tag, max(read[0], self._first_hour * HOUR_MS), last
+            )
+            told += [each for each in more if each.exchange.entry > read]
         return self._compared(tag, looks, told)
 
     def _compared(
@@ -195,8 +201,7 @@ class SumsAuditor:
     def _told(self, tag: str, told: Iterable[Recorded]) -> list[Recorded]:
         return [*self._known.get(tag, ()), *told]
 
-    async def _records(self, tag: str, last: str) -> list[Recorded]:
-        since_ms = self._first_hour * HOUR_MS
+    async def _records(self, tag: str, since_ms: int, last: str) -> list[Recorded]:
         records = self.inspectable.records(tag, since_ms, last)
         return [recorded(record, entry) async for entry, record in records]
 
@@ -205,9 +210,10 @@ class SumsAuditor:
         for _ in range(PASSES):
             if not left:
                 break
+            # The newest first: it is the one that others write to.
             hours = {
                 hour
-                for hour in {each.hour for each in left}
+                for hour in sorted({each.hour for each in left}, reverse=True)
                 if not await self._mend(tag, hour, left)
             }
             left = (
