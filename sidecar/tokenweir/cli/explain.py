@@ -250,8 +250,10 @@ def _print(answers: Answers, *, as_json: bool) -> int:
     from tokenweir.cli.explain_text import text_of  # noqa: PLC0415 -- slow
     from tokenweir.explain.document import document_of  # noqa: PLC0415 -- slow
 
-    if answers.now.faults:
-        broken = ", ".join(answers.now.faults)
+    told = (answers.now, answers.unused) if answers.unused else (answers.now,)
+    faults = dict.fromkeys(fault for each in told for fault in each.faults)
+    if faults:
+        broken = ", ".join(faults)
         print(
             f"Something of ours broke, so this is no answer: {broken}", file=sys.stderr
         )
