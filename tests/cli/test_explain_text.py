@@ -196,7 +196,10 @@ async def test_what_governs(tmp_path: Path) -> None:
 
     at = "by ann@x, 2026-01-01T00:00:00Z"
     assert f"policy    d1, as published: version 8 {at}: more\n" in said
-    assert f"keys      as published: version 3 {at}; 12 secrets in it, 2 of them ig" in said
+    assert (
+        f"keys      as published: version 3 {at}; 12 secrets in it, 2 of them ig"
+        in said
+    )
     assert "caller    tenant acme, key ci (issued); " in said
     fine = {**shown, "comment": "", "keys": {**keys, "ignored": []}}
     said = checked(told, governed=Governed(asked, fine))
@@ -208,23 +211,21 @@ async def test_what_governs(tmp_path: Path) -> None:
 async def test_if_nothing_were_used(tmp_path: Path) -> None:
     """What would be decided then, if it is something else."""
     asked = policy(tmp_path)
-    for data, sources, short in (
-        (body(), (used_up(), Source()), "admitted: gpt-4o answers"),
-        (body(), (Source(), Source()), "the same"),
-        (body(), (Source(), used_up()), "refused: 429 quota_exhausted"),
-        (body(max_tokens=3_000), (Source(), Source()), "the same"),
-        (
-            body(max_tokens=3_000),
-            (used_up(), Source()),
-            "downgraded: gpt-4o-mini answers instead of gpt-4o",
-        ),
+    denied, granted = await explain_each(ask(asked, body()), used_up(), Source())
+    cheaper = await explain(ask(asked, body(max_tokens=3_000)), Source())
+    got = await explain(ask(asked, b"", path="/v1/models"), Source())
+
+    for now, unused, short in (
+        (denied, granted, "admitted: gpt-4o answers"),
+        (denied, denied, "the same"),
+        (granted, granted, "the same"),
+        (cheaper, cheaper, "the same"),
+        (granted, denied, "refused: 429 quota_exhausted"),
+        (denied, cheaper, "downgraded: gpt-4o-mini answers instead of gpt-4o"),
+        (denied, got, "admitted"),
     ):
-        now, unused = await explain_each(ask(asked, data), *sources)
         said = checked(now, ledger="redis://x:1", unused=unused)
         assert said.endswith(f"\n\nif nothing were used yet\n  {short}")
-    got = ask(asked, b"", path="/v1/models")
-    now, unused = await explain_each(got, used_up(), Source())
-    assert checked(now, unused=unused).endswith("\n  admitted")
 
 
 async def test_a_window_that_turned(tmp_path: Path) -> None:
