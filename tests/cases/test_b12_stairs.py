@@ -160,6 +160,30 @@ async def test_the_stairs_of_the_other_api(scene: Scene) -> None:
     assert await level(scene, "sonnet") == (cost, 0)
 
 
+async def test_what_no_window_can_hold_is_told_at_once(scene: Scene) -> None:
+    """
+    A call that costs more than the whole budget goes down at once. One that not even the
+    hard limit can hold, at the cheapest price, is no matter of waiting: a 400.
+    """
+    await scene.clear()
+    scene.upstream.play(reply(OPENAI.reply("Hi.", Told(11, 7))))
+    answers = [
+        await scene.call(
+            OPENAI.request(stream=False, max_tokens=16_384, n=choices),
+            key=key_of("sonnet"),
+        )
+        for choices in (1, 2)
+    ]
+    await scene.pod.settled()
+
+    assert [answer.status for answer in answers] == [200, 400]
+    assert answers[0].header("x-tokenweir-downgraded-from") == "gpt-4o"
+    assert answers[1].refusal == "request_exceeds_limit"
+    assert answers[1].detail["retryable"] is False
+    assert len(scene.upstream.requests) == 1
+    assert await level(scene, "sonnet") == (11 * 1_000 + 7 * 2_000, 0)
+
+
 async def at_once(
     scene: Scene, script: list[Step], calls: list[dict[str, Any]], passing: int
 ) -> tuple[list[Answer], dict[str, tuple[int, int]]]:

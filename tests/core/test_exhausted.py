@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tests.examples import FAILURE, NOW_MS, SUBJECT, frugal_quotas, spent
-from tokenweir.core.exhausted import exhausted, why_not
+from tokenweir.core.exhausted import exhausted, never_held, why_not
 from tokenweir.core.hold import Amounts, Denied, Hold
 from tokenweir.core.limits import parts_of
 from tokenweir.core.policy import Axis
@@ -65,6 +65,11 @@ def test_what_no_window_can_hold_is_told() -> None:
     """Then there is no use in waiting for the next one."""
     huge = replace(spent("frugal.cheaper"), requested=50_001)
     once = QuotaExhausted("frugal", (spent("frugal.slower"), huge))
+    told = replace(NEVER, capacity=50_000, requested=50_001)
 
-    assert why_not(NEVER, once) == NEVER
-    assert why_not(replace(NEVER, quota="frugal.slower"), once) == once
+    assert never_held(once) == told
+    assert why_not(ModelUnpriced("cheap", "model"), once) == told
+    assert why_not(replace(NEVER, quota="few"), once) == told
+    assert why_not(NEVER, once) == NEVER  # its hard limit: what would fit
+    may_fit = QuotaExhausted("frugal", (FAILURE,))
+    assert never_held(may_fit) == may_fit

@@ -977,6 +977,24 @@ def test_without_another_model_the_spent_budget_refuses(name: str) -> None:
     assert [failure.quota for failure in why.failures] == ["frugal.cheaper"]
 
 
+@pytest.mark.parametrize(
+    ("others", "is_told"), [((), True), (("frugal.block",), False)]
+)
+def test_what_no_window_holds_need_not_wait(
+    others: tuple[str, ...], *, is_told: bool
+) -> None:
+    """
+    Where nothing can take the model's place. Another quota that failed may be what kept
+    a cheaper model from it: that passes.
+    """
+    exchange = down_to("claude", quota=FOR_CHEAP["too small"])
+    huge = replace(spent("frugal.cheaper"), requested=50_001)
+    denied = Denied("1", (huge, *map(spent, others)))
+    why = rejection_of(exchange, Refused(denied))
+
+    assert isinstance(why, Unsatisfiable if is_told else QuotaExhausted)
+
+
 def test_what_no_hard_limit_holds_need_not_wait() -> None:
     """A budget that throttles ends what it never can hold as one that blocks does."""
     slower = Budget(

@@ -37,15 +37,34 @@ def why_not(why: Rejection, spent: QuotaExhausted | None) -> Rejection:
     Return what a caller is told whose last chance failed because of *why*.
 
     What a model lacks that the app did not ask for is not its mistake: that is, to have
-    *spent* a budget. But if that can't ever hold what it asks for, it need not wait.
+    *spent* budgets, all of which would have yielded to that model.
     """
     if spent is None:
         return why
-    never_fits = isinstance(why, Unsatisfiable) and any(
-        failure.quota == why.quota and failure.requested > failure.capacity
-        for failure in spent.failures
-    )
-    return why if never_fits else spent
+    never = never_held(spent)
+    if isinstance(never, Unsatisfiable) and isinstance(why, Unsatisfiable):
+        return why if why.quota == never.quota else never
+    return never
+
+
+def never_held(spent: QuotaExhausted) -> QuotaExhausted | Unsatisfiable:
+    """
+    Return *spent*, or the budget among it that no window can hold this request.
+
+    Budgets that yield are not looked at before (`tokenweir.core.admission`): another
+    model, or a hard limit, might have had room.
+    """
+    for failure in spent.failures:
+        if failure.requested > failure.capacity:
+            return Unsatisfiable(
+                failure.quota,
+                failure.axis,
+                failure.partition,
+                failure.capacity,
+                failure.requested,
+                failure.rate,
+            )
+    return spent
 
 
 def _dated(

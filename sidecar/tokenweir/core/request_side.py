@@ -29,7 +29,7 @@ from tokenweir.core.events import (
     WindowsTurned,
     header_value,
 )
-from tokenweir.core.exhausted import exhausted, why_not
+from tokenweir.core.exhausted import exhausted, never_held, why_not
 from tokenweir.core.hold import (
     Amounts,
     Denied,
@@ -224,6 +224,7 @@ class RequestSide:
         assert isinstance(event, Refused)
         assert self._caller is not None
         self.shadowed = event.denied.shadowed
+        assert self._plan is not None
         if not event.denied.failures:
             # Only a hold that was cancelled before it was made is denied so.
             return self._reject(InternalFault(RETRY_MS))
@@ -232,8 +233,9 @@ class RequestSide:
         self._exhausted_by = why = self._exhausted(event.denied, quotas)
         before = self._attempt.model
         attempt = next_attempt(self._attempt, event.denied.failures, quotas)
+        all_yield = {each.quota for each in why.failures} <= self._plan.yielding
         if not self._can_go_on(attempt):
-            return self._reject(why)
+            return self._reject(never_held(why) if all_yield else why)
         # Another model counts in another way.
         return self._estimate() if self._attempt.model != before else self._reserve()
 
