@@ -12,11 +12,11 @@ from tests.ledger.builders import Recorder
 from tests.ledger.conftest import PATIENCE
 from tests.servers import Server
 from tokenweir.core.errors import LedgerUnavailableError
-from tokenweir.core.partition import tag_of
+from tokenweir.core.partition import tag_of, tenant_tags
 from tokenweir.core.prompt_part import Kind, PromptCost
 from tokenweir.ledger import keys, prompts
 from tokenweir.ledger.keys import ACCESS, PROMPT_KEPT_MS
-from tokenweir.ledger.link import Link
+from tokenweir.ledger.link import BATCH, Link
 from tokenweir.ledger.prompts import OTHER, PromptKey, PromptLedger, PromptSum
 
 TAG = tag_of("acme")
@@ -62,6 +62,20 @@ async def test_sums_add_up(ledger: PromptLedger, today: int) -> None:
     assert await ledger.read(today - 9, today - 2) == {}
     assert await ledger.read(today, today, tenant="globex") == {}
     assert (await ledger.read(today, today, tenant="acme"))[SYSTEM] == COST + COST
+
+
+async def test_a_long_span_is_read_in_pieces(
+    ledger: PromptLedger, today: int, events: Recorder
+) -> None:
+    """Each has its own time, so that a slow server can be asked for all days."""
+    await ledger.add("acme", today, [PromptSum(SYSTEM, COST)])
+    found = await ledger.read(today - 34, today)
+    texts = await ledger.texts(key_of(number) for number in range(BATCH + 1))
+
+    assert found == {SYSTEM: COST}
+    assert texts == {}
+    verbs = [verb for verb, _ in events.calls]
+    assert verbs.count("read") == len(tenant_tags()) * 35 // BATCH + 2
 
 
 async def test_a_wrong_clock_fills_no_other_days(

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from typing import Any
 
 from tokenweir.core.errors import LedgerRefusedError
 from tokenweir.core.partition import tag_of, tenant_tags
 from tokenweir.core.prompt_part import Kind, PromptCost
 from tokenweir.core.record import SEPARATOR
 from tokenweir.ledger import keys, scripts
-from tokenweir.ledger.link import Command, Link
+from tokenweir.ledger.link import BATCH, Command, Link
 
 # Of a tenant and a day: a hundred kilobytes.
 MAX_MEMBERS = 500
@@ -113,7 +114,7 @@ class PromptLedger:
             for day in range(first_day, last_day + 1)
         ]
         found: dict[PromptKey, PromptCost] = {}
-        for members in await self._link.read(commands):
+        for members in await self._answers(commands):
             for key, cost in _told(members):
                 if tenant in (None, key.tenant):
                     found[key] = found.get(key, PromptCost()) + cost
@@ -127,9 +128,16 @@ class PromptLedger:
         ]
         return {
             key.digest: text.decode("utf-8", "replace")
-            for key, text in zip(asked, await self._link.read(commands), strict=True)
+            for key, text in zip(asked, await self._answers(commands), strict=True)
             if text is not None
         }
+
+    async def _answers(self, commands: Sequence[Command]) -> list[Any]:
+        """Read in pieces: there are thousands of keys, and each piece has its time."""
+        found: list[Any] = []
+        for first in range(0, len(commands), BATCH):
+            found += await self._link.read(commands[first : first + BATCH])
+        return found
 
 
 def _told(members: Mapping[bytes, bytes]) -> Iterable[tuple[PromptKey, PromptCost]]:
