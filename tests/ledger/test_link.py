@@ -16,6 +16,7 @@ from tests.pod import until
 from tests.relay import relay_to
 from tests.servers import Server, start_valkey
 from tokenweir.core.errors import LedgerUnavailableError
+from tokenweir.ledger import link as module
 from tokenweir.ledger import scripts
 from tokenweir.ledger.link import BATCH, MAX_CONNECTIONS, Link
 from tokenweir.ledger.pool import CONNECT_SECONDS
@@ -159,6 +160,25 @@ async def test_a_paused_server_is_given_up_in_time(
             break
         except LedgerUnavailableError:
             continue
+    await link.close()
+
+
+async def test_what_nobody_waits_for_has_more_time(
+    own_server: Server, events: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A patient call outlives the deadline of those that exchanges wait for.
+    """
+    monkeypatch.setattr(module, "PATIENT_SECONDS", PATIENCE)
+    link = Link(own_server.url, events, deadline_seconds=0.2)
+    own_server.pause()
+    call = asyncio.create_task(link.run(LEASE, "k", ["a", 60_000], patient=True))
+    with pytest.raises(LedgerUnavailableError):
+        await link.run(LEASE, "another", ["b", 60_000])
+    assert not call.done()
+    own_server.resume()
+
+    assert await call == 1
     await link.close()
 
 

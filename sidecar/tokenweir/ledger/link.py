@@ -122,7 +122,9 @@ class Link:
         """How long ago the server was heard of; what it refuses is no answer."""
         return self._contact
 
-    async def run(self, script: Script, key: str, arguments: Command) -> Any:
+    async def run(
+        self, script: Script, key: str, arguments: Command, *, patient: bool = False
+    ) -> Any:
         """
         Run *script*.
 
@@ -130,16 +132,22 @@ class Link:
             script: Out of `tokenweir.ledger.scripts`.
             key: KEYS[1].
             arguments: ARGV.
+            patient: No exchange waits for it.
 
         Raises:
             LedgerUnavailableError: It may have run all the same.
         """
         packed = _packed([key, *arguments])
-        return await self._call(script.name, lambda: self._evaluate(script, packed))
+        seconds = self._deadline_seconds
+        if patient:
+            seconds = max(seconds, PATIENT_SECONDS)
+        return await self._call(
+            script.name, lambda: self._evaluate(script, packed), seconds
+        )
 
     async def ping(self) -> None:
         """Ask for any answer. Raises like `run`."""
-        await self._call("ping", lambda: self._execute("PING"))
+        await self._call("ping", lambda: self._execute("PING"), self._deadline_seconds)
 
     async def info(self, section: str) -> Mapping[str, Any] | None:
         """
@@ -187,8 +195,8 @@ class Link:
         await self._client.aclose()
         await self._pool.aclose()
 
-    async def _call(self, verb: str, attempt: Attempt) -> Any:
-        call = asyncio.create_task(self._timed(verb, attempt, self._deadline_seconds))
+    async def _call(self, verb: str, attempt: Attempt, deadline_seconds: float) -> Any:
+        call = asyncio.create_task(self._timed(verb, attempt, deadline_seconds))
         self._calls.add(call)
         call.add_done_callback(self._ended)
         return await asyncio.shield(call)

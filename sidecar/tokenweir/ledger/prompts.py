@@ -92,7 +92,9 @@ class PromptLedger:
             other = PromptKey(key.tenant, OTHER, key.kind, OTHER)
             arguments += (key.member, other.member, key.digest, each.text)
             arguments += astuple(each.cost)
-        await self._link.run(scripts.PROMPTS, keys.root(tag_of(tenant)), arguments)
+        root = keys.root(tag_of(tenant))
+        # What takes too long is lost, and nobody waits for it.
+        await self._link.run(scripts.PROMPTS, root, arguments, patient=True)
 
     async def read(
         self, first_day: int, last_day: int, *, tenant: str | None = None
