@@ -186,7 +186,7 @@ def test_savings() -> None:
 
     assert "3 went to a cheaper model" in text
     assert "would have cost 1.25 USD more" in text
-    assert "5 answers had one of the policy, 2 ran into it" in text
+    assert "Answers with a cap of the policy: 5; cut off by it: 2. That" in text
     assert "saved at most 0.50 USD" in text
 
 

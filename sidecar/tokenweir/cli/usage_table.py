@@ -224,8 +224,8 @@ def _savings(total: Figures) -> Iterator[str]:
         )
     if total.get("capped"):
         yield (
-            f"Caps: {total['capped']:,} answers had one of the policy, "
-            f"{total.get('cap_reached', 0):,} ran into it. That saved at most {caps} USD."
+            f"Answers with a cap of the policy: {total['capped']:,}; cut off by it: "
+            f"{total.get('cap_reached', 0):,}. That saved at most {caps} USD."
         )
 
 
