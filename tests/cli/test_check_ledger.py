@@ -58,7 +58,7 @@ def count(server: Server, hours_ago: int = 0, **figures: int) -> None:
     hour = int(time.time() // 3_600) - hours_ago
 
     async def tally() -> None:
-        store = RedisStore(server.url, Fanout(()))
+        store = RedisStore(server.url, Fanout(()), deadline_seconds=30)
         await store.tally(tag_of("acme"), hour, sums)
         await store.close()
 

@@ -46,7 +46,7 @@ async def settle(
     url: str, *exchanges: tuple[str, str, str], cost_nanousd: int = COST_NANOUSD
 ) -> None:
     """Have exchanges of (tenant, key, model) end that used `USED` each."""
-    store = RedisStore(url, Fanout(()))
+    store = RedisStore(url, Fanout(()), deadline_seconds=10.0)
     ledger = TaggedLedger(store)
     for number, (tenant, key, model) in enumerate(exchanges):
         subject = Subject(tenant, key, "", "chat_completions", model, "openai")

@@ -123,7 +123,9 @@ async def work(store: RedisStore) -> None:
 @pytest.mark.usefixtures("admin")
 async def test_sidecar_can_do_its_work(server: Server) -> None:
     """Every verb, the sweep and the reaper run under the least rights."""
-    store = RedisStore(url_of(server, "sidecar"), Silent(), hold_ms=1)
+    store = RedisStore(
+        url_of(server, "sidecar"), Silent(), deadline_seconds=30, hold_ms=1
+    )
     try:
         await work(store)
     finally:
@@ -170,7 +172,7 @@ async def test_reader_sees_what_sidecars_wrote(
     server: Server, admin: redis.Redis
 ) -> None:
     """The reader sees records and rollups, can watch, and can't write any."""
-    store = RedisStore(url_of(server, "sidecar"), Silent())
+    store = RedisStore(url_of(server, "sidecar"), Silent(), deadline_seconds=30)
     await work(store)
     await store.close()
     async with LedgerView.connect(url_of(server, "reader")) as view:
@@ -184,7 +186,8 @@ async def test_reader_sees_what_sidecars_wrote(
     assert prompts == {PROMPT.key: PROMPT.cost}
     assert await PromptLedger(link).texts(prompts) == {PROMPT.key.digest: PROMPT.text}
     await link.close()
-    seen, live = RedisStore(user, Silent()), LiveReader(user, Silent())
+    seen = RedisStore(user, Silent(), deadline_seconds=30)
+    live = LiveReader(user, Silent())
     picture = await Painter(seen, live, ("tenant", "model")).look()
     await seen.close()
     await live.close()
@@ -198,18 +201,31 @@ async def test_reader_sees_what_sidecars_wrote(
     assert admin.exists("{tw:000}:e") == 0
 
 
-@pytest.mark.usefixtures("admin")
-async def test_auditor_and_rebuilder_can_do_their_work(server: Server) -> None:
-    """The one sees counters, holds, records, sums; the other can write sums, counters."""
-    store = RedisStore(url_of(server, "sidecar"), Silent())
+async def _reserve_of_a_budget(server: Server) -> None:
+    """Have a sidecar's user reserve something of `DAY`."""
+    store = RedisStore(url_of(server, "sidecar"), Silent(), deadline_seconds=30)
     limits = parts_of((DAY,), {"tenant": "acme"}, time.time_ns() // 1_000_000)
     amounts = Amounts(1, 40, 60, 700)
     spent = replace(hold("spent"), parts=limits, amounts=amounts)
     await store.reserve(limits[0].tag, share_of(spent, limits[0], keeps_record=True))
     await store.close()
 
+
+def _capped_once(hour: int) -> list[SumFinding]:
+    """Return what has both kinds of sums tell of one more capped answer."""
+    return [
+        SumFinding(hour, tuple("tkmpr"), user, SumVerdict.DIFFERS, {}, {"capped": 1})
+        for user in (None, "u")
+    ]
+
+
+@pytest.mark.usefixtures("admin")
+async def test_auditor_and_rebuilder_can_do_their_work(server: Server) -> None:
+    """The one sees counters, holds, records, sums; the other can write sums, counters."""
+    await _reserve_of_a_budget(server)
     url = url_of(server, "auditor")
-    reader, inspector = RedisStore(url, Silent()), Inspector(url, Silent())
+    inspector = Inspector(url, Silent())
+    reader = RedisStore(url, Silent(), deadline_seconds=30)
     await Auditor(inspector, reader, policy(DAY)).audit()
     assert await newest_at(url, ()) is None
     ((tag, (name,)),) = (await inspector.counters()).items()
@@ -219,10 +235,7 @@ async def test_auditor_and_rebuilder_can_do_their_work(server: Server) -> None:
         await inspector.amend(tag, [amendment])
     assert (await SumsAuditor(inspector, HOUR_MS).audit()).differing == ()
     hour = hour_of(await inspector.now_ms())
-    sums = [
-        SumFinding(hour, tuple("tkmpr"), user, SumVerdict.DIFFERS, {}, {"capped": 1})
-        for user in (None, "u")
-    ]
+    sums = _capped_once(hour)
     with pytest.raises(LedgerUnavailableError):
         await inspector.mend(tag, hour, sums)
     await reader.close()

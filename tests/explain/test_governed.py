@@ -58,7 +58,7 @@ async def ask(server: Server, folder: Path | None = None, **more: Any) -> Govern
         folder and folder / "policy.yaml",
         **{"public_keys": [PUBLIC], "last_good": None, **more},
     )
-    link = Link(server.url, Silent())
+    link = Link(server.url, Silent(), deadline_seconds=30)
     try:
         policy = load(folder) if folder else None
         return await governed(settings, env, link, policy)

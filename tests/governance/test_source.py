@@ -36,7 +36,7 @@ def told() -> Told:
 @pytest.fixture
 async def link(running: Server, client: redis.Redis, told: Told) -> AsyncIterator[Link]:
     """A way to the empty ledger."""
-    link = Link(running.url, told)
+    link = Link(running.url, told, deadline_seconds=30)
     yield link
     await link.close()
 

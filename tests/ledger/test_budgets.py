@@ -235,7 +235,9 @@ async def test_many_processes_never_pass_a_budget(valkey: Server) -> None:
     await store.close()
 
     turns_ms = max(each.end_ms for each in found)
-    later = RedisStore(valkey.url, Recorder(), now_ms=lambda: turns_ms)
+    later = RedisStore(
+        valkey.url, Recorder(), deadline_seconds=60, now_ms=lambda: turns_ms
+    )
     limit = budget(TIGHT_NANOUSD, now_ms=turns_ms - 1)
     one = costly(999_999, limit, nanousd=WORST_NANOUSD)
     assert isinstance(await TaggedLedger(later).reserve(one), Granted)

@@ -55,7 +55,7 @@ async def test_an_empty_ledger(reader: LevelsReader) -> None:
 
 async def test_what_was_taken(valkey: Server, reader: LevelsReader) -> None:
     """Buckets, slots with what is learned of them, and the window of the moment."""
-    store = RedisStore(valkey.url, Recorder(), now_ms=Clock())
+    store = RedisStore(valkey.url, Recorder(), deadline_seconds=30, now_ms=Clock())
     settled = Share(f"0-{START_MS:x}-1", LIMITS, TAKEN, "m")
     held = Share(f"0-{START_MS:x}-2", LIMITS, TAKEN, "m")
     await store.reserve(TAG, settled)

@@ -34,7 +34,7 @@ OTHER = "tw:018"
 @pytest.fixture
 async def link(valkey: Server, events: Recorder) -> AsyncIterator[Link]:
     """A link to an empty server."""
-    link = Link(valkey.url, events)
+    link = Link(valkey.url, events, deadline_seconds=30)
     yield link
     await link.close()
 

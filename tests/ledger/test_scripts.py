@@ -100,7 +100,7 @@ async def test_servers_take_all_scripts(
     Each compiles, under the name that we call it by.
     """
     running: Server = request.getfixturevalue(server)
-    link = Link(running.url, Recorder())
+    link = Link(running.url, Recorder(), deadline_seconds=30)
     names = await link.read(
         [("SCRIPT", "LOAD", script.source) for script in (*VERBS, scripts.LEASE)]
     )
