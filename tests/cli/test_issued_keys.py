@@ -14,12 +14,12 @@ import pytest
 import redis
 
 from tests.config.policies import SMALL
-from tests.governance.documents import PRIVATE, PUBLIC, STRANGER, signed
+from tests.governance.documents import PRIVATE, PUBLIC, STRANGER, draft, signed
 from tests.servers import Server, start_valkey
 from tokenweir.cli.main import main
 from tokenweir.config.moment import parse_moment_ms
 from tokenweir.governance.channel import Channel
-from tokenweir.governance.envelope import KEYS, Envelope
+from tokenweir.governance.envelope import KEYS, Envelope, encoded
 from tokenweir.governance.key_desk import newest_at
 from tokenweir.governance.key_files import public_text, write_private_key
 
@@ -187,12 +187,12 @@ def test_keys_are_listed(
     assert err == ""
 
 
-def publish(server: Server, envelope: Envelope) -> None:
+def publish(server: Server, envelope: Envelope, after: int = 0) -> None:
     """Publish *envelope*, whoever has signed it."""
 
     async def run() -> None:
         async with Channel.open(server.url) as channel:
-            await channel.publish(envelope, after=0)
+            await channel.publish(envelope, after=after)
 
     asyncio.run(run())
 
@@ -285,6 +285,39 @@ def test_no_ledger(
     assert out == ""
     assert "no answer" in err
     assert "keys list" in err
+
+
+def test_keys_are_restored(
+    ledger: Server, signer: tuple[str, ...], tmp_path: pathlib.Path, capsys: Capture
+) -> None:
+    """What a sidecar has kept comes back above what somebody has forced in."""
+    assert new(ledger, signer) == 0
+    kept = tmp_path / "keys.json"
+    kept.write_bytes(encoded(newest(ledger)))
+    publish(ledger, draft(2, "{}", name=KEYS), after=1)
+    assert new(ledger, signer, "more") == 1
+    assert "`tokenweir keys restore`" in capsys.readouterr().err
+    command = ["keys", "restore", str(kept), "--ledger", ledger.url, *signer]
+
+    assert main(command) == 0
+    assert "Version 1 is in force again, as 3." in capsys.readouterr().out
+    assert [entry["id"] for entry in entries(ledger)] == ["ci"]
+    assert new(ledger, signer, "more") == 0
+    assert main(command) == 1
+    assert "no need" in capsys.readouterr().err
+
+
+def test_what_can_not_be_restored(
+    ledger: Server, signer: tuple[str, ...], tmp_path: pathlib.Path, capsys: Capture
+) -> None:
+    """A file that is not there, or holds no keys, is told as that."""
+    where = ("--ledger", ledger.url, *signer)
+    broken = tmp_path / "broken.json"
+    broken.write_text("{}")
+
+    for path in (tmp_path / "absent.json", broken):
+        assert main(["keys", "restore", str(path), *where]) == 1
+        assert str(path) in capsys.readouterr().err
 
 
 def test_who_may_only_read(

@@ -18,6 +18,7 @@ from tokenweir.governance.channel import Channel, PublishedMeanwhileError
 from tokenweir.governance.envelope import (
     KEYS,
     MAX_CONTENT_BYTES,
+    POLICY,
     Envelope,
     EnvelopeError,
     sign,
@@ -31,6 +32,8 @@ from tokenweir.governance.key_desk import (
     newest,
     newest_at,
     published_policy_at,
+    restore,
+    restore_at,
 )
 from tokenweir.ledger import keys
 
@@ -70,7 +73,7 @@ class Shaky:
 
     async def publish(self, envelope: Envelope, *, after: int) -> None:
         """Fail as the next of the faults says, or hold *envelope*."""
-        assert envelope.version == after + 1
+        assert envelope.version > after
         fault = self.faults.pop(0) if self.faults else None
         if fault is None or self.applied:
             self.held = envelope
@@ -126,11 +129,52 @@ async def test_forged_keys(channel: Channel) -> None:
     assert await newest(channel, []) == forged
 
 
+async def test_restored_above_what_is_forged(channel: Channel) -> None:
+    """The last good keys come back above what nobody has signed, and go on from there."""
+    good = await change(channel, ANN, adding("a"), NOW_MS, "")
+    await channel.publish(draft(7, '["evil"]', name=KEYS), after=1)
+    bob = Signer(STRANGER, (PUBLIC,), "bob")
+    made = await restore(channel, bob, good, NOW_MS + 1)
+
+    assert (made.version, made.content) == (8, '["a"]')
+    assert (made.by, made.comment) == ("bob", "restore version 1")
+    assert await newest(channel, [STRANGER.public_key()]) == made
+    with pytest.raises(KeyDeskError, match="Version 8 is published and well signed"):
+        await restore(channel, bob, good, NOW_MS)
+    after = await change(channel, bob, adding("b"), NOW_MS, "")
+    assert after.content == '["a", "b"]'
+
+
+async def test_restored_into_nothing(channel: Channel) -> None:
+    """A ledger without keys gets them, too, above those that sidecars have."""
+    made = await restore(channel, ANN, signed(5, "[]", name=KEYS), NOW_MS)
+
+    assert (made.version, made.content) == (6, "[]")
+
+
+async def test_what_is_not_restored(channel: Channel) -> None:
+    """Only keys, and only those that somebody known has signed."""
+    with pytest.raises(KeyDeskError, match="no keys"):
+        await restore(channel, ANN, signed(1, "", name=POLICY), NOW_MS)
+    with pytest.raises(KeyDeskError, match="nobody"):
+        await restore(channel, ANN, draft(1, "[]", name=KEYS), NOW_MS)
+    assert await newest(channel, []) is None
+
+
+async def test_others_publish_all_the_time(channel: Channel) -> None:
+    """Who is never first gives up, and says so."""
+    shaky = Shaky(*[PublishedMeanwhileError(3)] * key_desk.MAX_TRIES)
+    with pytest.raises(KeyDeskError, match="all the time"):
+        await restore(shaky, ANN, signed(1, "[]", name=KEYS), NOW_MS)
+
+
 async def test_by_address(running: Server, channel: Channel) -> None:
     """The same by the ledger's URL."""
     made = await change_at(running.url, ANN, adding("a"), NOW_MS, "")
 
     assert await newest_at(running.url, [PUBLIC]) == made
+    with pytest.raises(KeyDeskError, match="no need"):
+        await restore_at(running.url, ANN, made, NOW_MS)
 
 
 async def test_a_change_that_can_not_be_made(channel: Channel) -> None:

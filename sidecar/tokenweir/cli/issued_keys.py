@@ -13,6 +13,7 @@ import contextlib
 import getpass
 import json
 import os
+import pathlib
 import socket
 import sys
 import time
@@ -59,6 +60,10 @@ _REVOKE = (
     "refuse an issued key for good: with all secrets that it has had; its id does not "
     "come back"
 )
+_RESTORE = (
+    "bring back the last good keys, from a sidecar's disk: for a ledger to which somebody "
+    "has written who should not; after one that was lost, `policy restore` is enough"
+)
 _WHO_MAY = (
     "file:PATH or env:NAME of the public keys of those who may publish, as sidecars have "
     "it; without it signatures are not checked"
@@ -99,7 +104,7 @@ def add_signer(parser: argparse.ArgumentParser, *, required: bool) -> None:
 
 
 def add_actions(actions: Subparsers) -> None:
-    """Add ``list``, ``rotate`` and ``revoke``."""
+    """Add ``list``, ``rotate``, ``revoke`` and ``restore``."""
     listing = _action(actions, "list", _LIST)
     add_ledger(listing, required=True, signers=_WHO_MAY)
     listing.add_argument("--json", action="store_true", help="print JSON")
@@ -124,6 +129,17 @@ def add_actions(actions: Subparsers) -> None:
     add_ledger(revoking, required=True)
     add_signer(revoking, required=True)
     revoking.set_defaults(run=run_revoke)
+
+    restoring = _action(actions, "restore", _RESTORE)
+    restoring.add_argument(
+        "file",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="keys.json, from the folder of `tokenweir serve --last-good`",
+    )
+    add_ledger(restoring, required=True)
+    add_signer(restoring, required=True)
+    restoring.set_defaults(run=run_restore)
 
 
 def _action(actions: Subparsers, name: str, text: str) -> argparse.ArgumentParser:
@@ -201,6 +217,27 @@ def run_revoke(arguments: argparse.Namespace) -> int:
         print(f"Key {arguments.id} is revoked. {_EFFECT}")
         print("Answers that had begun by then come to their end, and are charged.")
     return code
+
+
+def run_restore(arguments: argparse.Namespace) -> int:
+    """Publish anew what a sidecar has kept."""
+    from tokenweir.config.files import Files, UnreadableFileError  # noqa: PLC0415
+    from tokenweir.governance.envelope import MAX_STORED_BYTES, decoded  # noqa: PLC0415
+    from tokenweir.governance.key_desk import (  # noqa: PLC0415 -- slow
+        KeyDeskError,
+        restore_at,
+    )
+
+    def publish() -> None:
+        url, signer = ledger_url(arguments.ledger), _signer(arguments)
+        try:
+            kept = decoded(Files().read(arguments.file, MAX_STORED_BYTES))
+        except (UnreadableFileError, TokenweirError) as error:
+            raise KeyDeskError(f"{arguments.file} {error}.") from None
+        made = asyncio.run(restore_at(url, signer, kept, _now_ms()))
+        print(f"Version {kept.version} is in force again, as {made.version}. {_EFFECT}")
+
+    return _attempt(publish)
 
 
 def run_list(arguments: argparse.Namespace) -> int:

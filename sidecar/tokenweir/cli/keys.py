@@ -30,8 +30,8 @@ that you have.
 
 With --ledger, `new` issues the key to a whole fleet instead: its hash is published
 through the ledger, signed, and every sidecar that follows it (`tokenweir serve
---governance-key`) knows the key within 2 s. `list`, `rotate` and `revoke` are for those
-keys. docs/keys.md tells more.
+--governance-key`) knows the key within 2 s. `list`, `rotate`, `revoke` and `restore` are
+for those keys. docs/keys.md tells more.
 """
 _NEW_DESCRIPTION = """\
 Make a new API key. It is shown once and kept nowhere: the policy gets its SHA-256.

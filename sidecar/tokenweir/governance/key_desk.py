@@ -39,6 +39,7 @@ from tokenweir.governance.envelope import (
 MAX_TRIES = 20
 # Who lost waits a random part of it.
 _PAUSE_SECONDS = 0.1
+_BUSY = "Others publish keys all the time, so this change was not made. Try again."
 
 
 class KeyDeskError(TokenweirError):
@@ -133,9 +134,49 @@ async def change(
         if envelope is not None:
             return envelope
         await _pause()
-    raise KeyDeskError(
-        "Others publish keys all the time, so this change was not made. Try again."
-    )
+    raise KeyDeskError(_BUSY)
+
+
+async def restore(
+    channel: Published, signer: Signer, envelope: Envelope, now_ms: int
+) -> Envelope:
+    """
+    Publish the keys in *envelope* above whatever is published, and return them.
+
+    For a ledger to which somebody has written who should not: what they left has a
+    higher version than the last good keys, so those have to be signed anew.
+
+    Raises:
+        KeyDeskError: It can't be done, or there is no need; nothing was changed.
+        LedgerUnavailableError: There was no answer.
+    """
+    if envelope.name != KEYS:
+        raise KeyDeskError("These are no keys: `policy publish` is for policies.")
+    _verify(envelope, signer.known)
+    for _ in range(MAX_TRIES):
+        version = (await channel.versions())[KEYS]
+        if await _is_good(channel, signer, version):
+            raise KeyDeskError(
+                f"Version {version} is published and well signed, so there is no need "
+                f"for version {envelope.version}."
+            )
+        comment = f"restore version {envelope.version}"
+        # Sidecars that follow what is restored take nothing that is older.
+        above = max(version, envelope.version) + 1
+        draft = Envelope(KEYS, above, envelope.content, now_ms, signer.by, comment)
+        made = await _published(channel, signer, draft, version)
+        if made is not None:
+            return made
+        await _pause()
+    raise KeyDeskError(_BUSY)
+
+
+async def restore_at(
+    url: str, signer: Signer, envelope: Envelope, now_ms: int
+) -> Envelope:
+    """Restore the keys in the ledger at *url*. See `restore`."""
+    async with Channel.open(url) as channel:
+        return await restore(channel, signer, envelope, now_ms)
 
 
 async def change_at(
@@ -192,13 +233,24 @@ async def _published(
     return envelope
 
 
+async def _is_good(channel: Published, signer: Signer, version: int) -> bool:
+    """Tell if sidecars that know *signer* and theirs would take that *version*."""
+    with contextlib.suppress(EnvelopeError):
+        envelope = await channel.read(KEYS, version) if version else None
+        if envelope is not None:
+            verify(envelope, signer.known)
+            return True
+    return False
+
+
 async def _read(channel: Published, version: int) -> Envelope | None:
     try:
         return await channel.read(KEYS, version)
     except EnvelopeError as error:
         raise KeyDeskError(
             f"The keys in the ledger (version {version}) can't be read: {error}. "
-            "Somebody has written to it who should not."
+            "Somebody has written to it who should not: `tokenweir keys restore` brings "
+            "the last good ones back, from a sidecar's disk."
         ) from None
 
 
@@ -209,7 +261,9 @@ def _verify(envelope: Envelope, public_keys: Sequence[Ed25519PublicKey]) -> None
         raise KeyDeskError(
             f"The keys (version {envelope.version}) are signed by nobody who is known "
             "here. If others publish too, name their public keys with "
-            "--governance-key; else somebody has written them who should not."
+            "--governance-key; else somebody has written them who should not, and "
+            "`tokenweir keys restore` brings the last good ones back, from a sidecar's "
+            "disk."
         ) from None
 
 

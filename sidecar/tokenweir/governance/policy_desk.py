@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
 from tokenweir.core.errors import TokenweirError
 from tokenweir.governance.channel import Channel, PublishedMeanwhileError
 from tokenweir.governance.envelope import (
+    KEYS,
     POLICY,
     BadSignatureError,
     Envelope,
@@ -148,9 +149,13 @@ class PolicyDesk:
         except BadSignatureError as error:
             raise PolicyDeskError(f"It {error}.") from None
         except EnvelopeError:
+            forged = (
+                " If nobody known has signed it, `tokenweir keys restore` puts these "
+                "above it."
+            )
             raise PolicyDeskError(
                 f"Version {newest} is published, so there is no need for version "
-                f"{envelope.version}."
+                f"{envelope.version}.{forged if envelope.name == KEYS else ''}"
             ) from None
         except PublishedMeanwhileError as error:
             raise PolicyDeskError(f"Version {error.version} is published.") from None
