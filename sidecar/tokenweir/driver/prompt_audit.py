@@ -6,27 +6,24 @@ Only what comes a second time is told apart. The first time it waits, in bounded
 what has waited too long is summed with others like it. So a day's sums are of prompts
 that repeat, and new ones don't push them out.
 
-Sums are written now and then, together. What is written is written at most once: what
-may have been is never sent again, and is lost if it was not.
+Sums are written now and then, together, and at most once: see
+`tokenweir.driver.write_behind`.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from typing import Any, Protocol
 
-from tokenweir.core.errors import LedgerRefusedError, LedgerUnavailableError
 from tokenweir.core.hold import Subject
 from tokenweir.core.policy import Policy
 from tokenweir.core.prompt_costs import Costs
 from tokenweir.core.prompt_part import Audit, PromptCost
+from tokenweir.driver.write_behind import INTERVAL_SECONDS, WriteBehind
 from tokenweir.ledger.prompts import OTHER, PromptKey, PromptSum
 from tokenweir.telemetry.hooks import LedgerEvents
 
-INTERVAL_SECONDS = 5.0
 DAY_MS = 86_400_000
 # What came once and waits, and what came twice and is known: some megabytes each.
 MAX_WAITING = 10_000
@@ -71,15 +68,13 @@ class PromptAudit:
     ) -> None:
         self._on_lost = on_lost
         self._now_ms = now_ms
-        self._interval_seconds = interval_seconds
         self._rule = NO_AUDIT
         self._once: OrderedDict[PromptKey, tuple[int, PromptCost]] = OrderedDict()
         # Day on which the text was last sent along, or -1.
         self._known: OrderedDict[PromptKey, int] = OrderedDict()
         self._texts: OrderedDict[str, str] = OrderedDict()
         self._sums: dict[tuple[int, PromptKey], PromptCost] = {}
-        self._stopping = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._writer = WriteBehind("prompt_audit", self, _write, interval_seconds)
 
     def use_policy(self, policy: Policy) -> None:
         """Let *policy* say whose text may be kept; what another let wait is dropped."""
@@ -103,7 +98,7 @@ class PromptAudit:
 
     def start(self, store: PromptStore, events: LedgerEvents) -> None:
         """Write to *store* from now on, again and again; *events* are told of faults."""
-        self._task = asyncio.create_task(self._run(store, events))
+        self._writer.start(store, events)
 
     async def stop(self) -> None:
         """
@@ -113,56 +108,45 @@ class PromptAudit:
         """
         while self._once:
             self._give_up()
-        self._stopping.set()
-        if self._task is not None:
-            await self._task
-            self._task = None
-        self._lose(self._sums.values())
-        self._sums = {}
+        await self._writer.stop()
 
     async def flush(self, store: PromptStore) -> None:
         """Write what waits to *store*, if it answers."""
-        if not self._sums:
-            return
-        try:
-            await store.ping()
-        except LedgerUnavailableError:
-            return
-        batches = self._take()
-        try:
-            while batches and await self._write(store, batches.pop()):
-                pass
-        finally:
-            for _, day, rows in batches:
-                self._put_back(day, rows)
+        await self._writer.flush(store)
+
+    # === what waits, for the writer ============================================
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits."""
+        return not self._sums
+
+    def take(self) -> list[Batch]:
+        """Give away all that waits, each batch for one call."""
+        taken, self._sums = self._sums, {}
+        by_call: dict[tuple[str, int], list[PromptSum]] = {}
+        for (day, key), cost in taken.items():
+            row = PromptSum(key, cost, self._text_for(key, day))
+            by_call.setdefault((key.tenant, day), []).append(row)
+        return [
+            (tenant, day, rows[first : first + PER_CALL])
+            for (tenant, day), rows in by_call.items()
+            for first in range(0, len(rows), PER_CALL)
+        ]
+
+    def put_back(self, batch: Batch) -> None:
+        """Let *batch*, which was not sent, wait again."""
+        _, day, rows = batch
+        for row in rows:
+            self._sum(row.key, day, row.cost)
+            if row.text and row.key in self._known:
+                self._known[row.key] = -1
+
+    def lose(self, batch: Batch) -> None:
+        """Count *batch* as lost."""
+        self._lose(row.cost for row in batch[2])
 
     # === parts =================================================================
-
-    async def _run(self, store: PromptStore, events: LedgerEvents) -> None:
-        is_last = False
-        while not is_last:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), self._interval_seconds)
-            is_last = self._stopping.is_set()
-            try:
-                await self.flush(store)
-            except Exception as error:  # noqa: BLE001, nobody would start it again
-                events.fault("prompt_audit", error)
-
-    async def _write(self, store: PromptStore, batch: Batch) -> bool:
-        """Write *batch*, once; return whether another may fare better."""
-        is_written = False
-        try:
-            await store.add(*batch)
-            is_written = True
-        except LedgerRefusedError:
-            return True
-        except LedgerUnavailableError:
-            return False
-        finally:
-            if not is_written:
-                self._lose(row.cost for row in batch[2])
-        return True
 
     def _count(self, key: PromptKey, day: int, cost: PromptCost) -> None:
         if key in self._known:
@@ -191,24 +175,6 @@ class PromptAudit:
         else:
             self._lose((cost,))
 
-    def _take(self) -> list[Batch]:
-        taken, self._sums = self._sums, {}
-        by_call: dict[tuple[str, int], list[PromptSum]] = {}
-        for (day, key), cost in taken.items():
-            row = PromptSum(key, cost, self._text_for(key, day))
-            by_call.setdefault((key.tenant, day), []).append(row)
-        return [
-            (tenant, day, rows[first : first + PER_CALL])
-            for (tenant, day), rows in by_call.items()
-            for first in range(0, len(rows), PER_CALL)
-        ]
-
-    def _put_back(self, day: int, rows: Iterable[PromptSum]) -> None:
-        for row in rows:
-            self._sum(row.key, day, row.cost)
-            if row.text and row.key in self._known:
-                self._known[row.key] = -1
-
     def _text_for(self, key: PromptKey, day: int) -> str:
         """Return the text that goes along: once a day, so that it is kept on."""
         text = self._texts.get(key.digest, "")
@@ -222,6 +188,10 @@ class PromptAudit:
         lost = sum(cost.calls for cost in costs)
         if lost:
             self._on_lost(lost)
+
+
+async def _write(store: PromptStore, batch: Batch) -> None:
+    await store.add(*batch)
 
 
 def _shorten(kept: OrderedDict[Any, Any], most: int) -> None:

@@ -2,9 +2,8 @@
 Sums of refusals and matched quotas, on their way to the ledger's rollups.
 
 They are kept here for a few seconds and written together, so that an exchange costs no
-call of its own. What is written is written at most once: a batch that may have been
-applied is never sent again, and what is lost so is counted. As long as the ledger
-answers nothing no batch is sent, and sums wait for it, up to a bound.
+call of its own; see `tokenweir.driver.write_behind`. While the ledger is away they wait,
+up to a bound; what is lost is counted.
 
 Names come from the policy: a model that it does not know is told as ``"other"``, and
 who calls with an unknown key is no tenant, so is not in these sums (metrics count
@@ -13,21 +12,18 @@ them). No client can make them grow.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 
-from tokenweir.core.errors import LedgerRefusedError, LedgerUnavailableError
 from tokenweir.core.hold import Subject
 from tokenweir.core.partition import tag_of
 from tokenweir.core.policy import Policy
 from tokenweir.core.record import SEPARATOR, group_of, hour_of
 from tokenweir.core.tally import tally_of
+from tokenweir.driver.write_behind import INTERVAL_SECONDS, WriteBehind
 from tokenweir.ledger.store import Tallying
 from tokenweir.telemetry.hooks import ExchangeDetails, LedgerEvents
 from tokenweir.telemetry.labels import OTHER
 
-INTERVAL_SECONDS = 5.0
 # Figures that wait: a few megabytes. A policy's tenants and models make no more, but in
 # fleets where one processor sees all of them while the ledger is away.
 MAX_WAITING = 20_000
@@ -58,13 +54,11 @@ class Tally:
     ) -> None:
         self._on_lost = on_lost
         self._now_ms = now_ms
-        self._interval_seconds = interval_seconds
         self._max_waiting = max_waiting
         self._policy: Policy | None = None
         self._sums: dict[tuple[str, int], dict[str, int]] = {}
         self._waiting = 0
-        self._stopping = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._writer = WriteBehind("tally", self, _write, interval_seconds)
 
     def use_policy(self, policy: Policy) -> None:
         """Let *policy* say which models there are."""
@@ -84,60 +78,41 @@ class Tally:
 
     def start(self, store: Tallying, events: LedgerEvents) -> None:
         """Write to *store* from now on, again and again; *events* are told of faults."""
-        self._task = asyncio.create_task(self._run(store, events))
+        self._writer.start(store, events)
 
     async def stop(self) -> None:
         """Write what waits, and end. What can't be written is lost."""
-        self._stopping.set()
-        if self._task is not None:
-            await self._task
-            self._task = None
-        self._lose(figure for sums in self._sums.values() for figure in sums.values())
-        self._sums, self._waiting = {}, 0
+        await self._writer.stop()
 
     async def flush(self, store: Tallying) -> None:
         """Write what waits to *store*, if it answers."""
-        if not self._sums:
-            return
-        try:
-            await store.ping()
-        except LedgerUnavailableError:
-            return
-        batches = self._take()
-        try:
-            while batches and await self._write(store, batches.pop()):
-                pass
-        finally:
-            for batch in batches:
-                self._add(*batch)
+        await self._writer.flush(store)
+
+    # === what waits, for the writer ============================================
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits."""
+        return not self._sums
+
+    def take(self) -> list[Batch]:
+        """Give away all that waits, each batch for one call."""
+        taken, self._sums, self._waiting = self._sums, {}, 0
+        return [
+            (tag, hour, dict(list(sums.items())[first : first + PER_CALL]))
+            for (tag, hour), sums in taken.items()
+            for first in range(0, len(sums), PER_CALL)
+        ]
+
+    def put_back(self, batch: Batch) -> None:
+        """Let *batch*, which was not sent, wait again."""
+        self._add(*batch)
+
+    def lose(self, batch: Batch) -> None:
+        """Count *batch* as lost."""
+        self._lose(batch[2].values())
 
     # === parts =================================================================
-
-    async def _run(self, store: Tallying, events: LedgerEvents) -> None:
-        is_last = False
-        while not is_last:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), self._interval_seconds)
-            is_last = self._stopping.is_set()
-            try:
-                await self.flush(store)
-            except Exception as error:  # noqa: BLE001, nobody would start it again
-                events.fault("tally", error)
-
-    async def _write(self, store: Tallying, batch: Batch) -> bool:
-        """Write *batch*, once; return whether another may fare better."""
-        is_written = False
-        try:
-            await store.tally(*batch)
-            is_written = True
-        except LedgerRefusedError:
-            return True
-        except LedgerUnavailableError:
-            return False
-        finally:
-            if not is_written:
-                self._lose(batch[2].values())
-        return True
 
     def _add(self, tag: str, hour: int, figures: Mapping[str, int]) -> None:
         sums = self._sums.setdefault((tag, hour), {})
@@ -149,14 +124,6 @@ class Tally:
                 self._waiting += 1
             else:
                 self._lose((figure,))
-
-    def _take(self) -> list[Batch]:
-        taken, self._sums, self._waiting = self._sums, {}, 0
-        return [
-            (tag, hour, dict(list(sums.items())[first : first + PER_CALL]))
-            for (tag, hour), sums in taken.items()
-            for first in range(0, len(sums), PER_CALL)
-        ]
 
     def _lose(self, figures: Iterable[int]) -> None:
         lost = sum(figures)
@@ -177,3 +144,7 @@ class Tally:
             "route": subject.route,
         }
         return {label: text.replace(SEPARATOR, " ") for label, text in labels.items()}
+
+
+async def _write(store: Tallying, batch: Batch) -> None:
+    await store.tally(*batch)
