@@ -39,7 +39,6 @@ from tokenweir.governance.envelope import (
 MAX_TRIES = 20
 # Who lost waits a random part of it.
 _PAUSE_SECONDS = 0.1
-_BUSY = "Others publish keys all the time, so this change was not made. Try again."
 
 
 class KeyDeskError(TokenweirError):
@@ -134,7 +133,9 @@ async def change(
         if envelope is not None:
             return envelope
         await _pause()
-    raise KeyDeskError(_BUSY)
+    raise KeyDeskError(
+        "Others publish keys all the time, so this change was not made. Try again."
+    )
 
 
 async def restore(
@@ -153,22 +154,23 @@ async def restore(
     if envelope.name != KEYS:
         raise KeyDeskError("These are no keys: `policy publish` is for policies.")
     _verify(envelope, signer.known)
-    for _ in range(MAX_TRIES):
-        version = (await channel.versions())[KEYS]
-        if await _is_good(channel, signer, version):
-            raise KeyDeskError(
-                f"Version {version} is published and well signed, so there is no need "
-                f"for version {envelope.version}."
-            )
-        comment = f"restore version {envelope.version}"
-        # Sidecars that follow what is restored take nothing that is older.
-        above = max(version, envelope.version) + 1
-        draft = Envelope(KEYS, above, envelope.content, now_ms, signer.by, comment)
-        made = await _published(channel, signer, draft, version)
-        if made is not None:
-            return made
-        await _pause()
-    raise KeyDeskError(_BUSY)
+    version = (await channel.versions())[KEYS]
+    if await _is_good(channel, signer, version):
+        raise KeyDeskError(
+            f"Version {version} is published and well signed, so there is no need for "
+            f"version {envelope.version}."
+        )
+    comment = f"restore version {envelope.version}"
+    # Sidecars that follow what is restored take nothing that is older.
+    above = max(version, envelope.version) + 1
+    draft = Envelope(KEYS, above, envelope.content, now_ms, signer.by, comment)
+    made = await _published(channel, signer, draft, version)
+    if made is None:
+        raise KeyDeskError(
+            "Somebody has published keys meanwhile, so nothing was restored. Are those "
+            "good (`tokenweir keys list`)? If not, try again."
+        )
+    return made
 
 
 async def restore_at(
