@@ -75,6 +75,7 @@ class _Search:
         self._slips = Slips(policy)
 
     def reason(self, held: Held) -> _Found | None:
+        """Return the first reason for which what is *held* has no effect, or None."""
         return (
             self._mismatch(held)
             or self._misspelt(held.quota)

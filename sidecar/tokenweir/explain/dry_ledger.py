@@ -148,6 +148,7 @@ class _DryStore:
         self._now_ms = now_ms
 
     async def reserve(self, tag: str, share: Share) -> Granted | Denied | Stale:
+        """Reserve in a copy, and note how each limit stands before and after."""
         now_ms, limits = self._now_ms, share.limits
         levels = await self._source.levels(tag, limits, now_ms)
         copy = Tag(levels=levels)
@@ -184,6 +185,7 @@ class _DryStore:
         *,
         unclaimed_only: bool,  # noqa: ARG002
     ) -> bool:
+        """Nothing is held."""
         return True
 
     async def ping(self) -> None:

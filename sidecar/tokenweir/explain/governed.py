@@ -132,4 +132,5 @@ class _Heard(Fanout):
         self.faults: list[str] = []
 
     def fault(self, where: str, error: BaseException) -> None:
+        """Note it."""
         self.faults.append(f"{where}: {type(error).__name__}")

@@ -219,4 +219,5 @@ class _Heard(Fanout):
         self.exchanges.append(details)
 
     def fault(self, where: str, error: BaseException) -> None:
+        """Note it."""
         self.faults.append(f"{where}: {type(error).__name__}")
