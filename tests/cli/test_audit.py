@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import redis
 
-from tests.servers import Server, start_valkey
+from tests.servers import Server
 from tokenweir.cli.main import main
 from tokenweir.core.partition import tag_of
 from tokenweir.core.prompt_part import Kind, PromptCost
@@ -27,20 +26,10 @@ DEAR, CHEAP = PromptCost(2, 90, 90, 0, 100, 900), PromptCost(1, 40, 40, 0, 50, 4
 LEDGER = ("audit", "prompts", "--ledger")
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Return a ledger's server."""
-    server = start_valkey(tmp_path_factory.mktemp("audit"))
-    yield server
-    server.stop()
-
-
 @pytest.fixture
-def url(server: Server) -> str:
+def url(ledger: Server) -> str:
     """Return the URL of an empty ledger."""
-    with redis.Redis.from_url(server.url) as client:
-        client.flushall()
-    return server.url
+    return ledger.url
 
 
 async def write(url: str, *rows: PromptSum) -> None:

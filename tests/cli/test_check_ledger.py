@@ -6,7 +6,6 @@ import asyncio
 import json
 import pathlib
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ import redis
 
 from tests.config.policies import CANARY, SMALL, edited, write
 from tests.governance.documents import PRIVATE, PUBLIC, STRANGER
-from tests.servers import Server, start_valkey
+from tests.servers import Server
 from tokenweir.cli import check_ledger
 from tokenweir.cli.main import main
 from tokenweir.core.errors import LedgerUnavailableError
@@ -33,22 +32,12 @@ KEYLESS = edited(
 )
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A ledger for the module."""
-    server = start_valkey(tmp_path_factory.mktemp("check"))
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def ledger(running: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
-    """The same, empty."""
+@pytest.fixture(autouse=True)
+def _clean(ledger: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave no user of another test, and have the provider's key at hand."""
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)
-    with redis.Redis.from_url(running.url) as client:
-        client.flushall()
+    with redis.Redis.from_url(ledger.url) as client:
         client.acl_deluser("reader")
-    return running
 
 
 def count(server: Server, hours_ago: int = 0, **figures: int) -> None:

@@ -16,7 +16,7 @@ import redis
 from tests.config.issued import document, entry
 from tests.explain.asking import CREDENTIAL, KEY, body, write
 from tests.governance.documents import PRIVATE, PUBLIC, STRANGER, draft
-from tests.servers import Server, start_valkey
+from tests.servers import Server
 from tokenweir.cli.main import main
 from tokenweir.governance.envelope import encoded, sign
 from tokenweir.governance.key_files import public_text
@@ -34,14 +34,6 @@ ISSUED = (
     entry(id="gone", sha256="4" * 64, revoked_at=STARTED),
     entry(id="stray", sha256="5" * 64, tenant="x"),
 )
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A ledger for the module."""
-    server = start_valkey(tmp_path_factory.mktemp("explain"))
-    yield server
-    server.stop()
 
 
 @pytest.fixture(autouse=True)

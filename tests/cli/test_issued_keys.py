@@ -7,7 +7,6 @@ import hashlib
 import json
 import pathlib
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ import redis
 
 from tests.config.policies import SMALL
 from tests.governance.documents import PRIVATE, PUBLIC, STRANGER, draft, signed
-from tests.servers import Server, start_valkey
+from tests.servers import Server
 from tokenweir.cli.main import main
 from tokenweir.config.moment import parse_moment_ms
 from tokenweir.governance.channel import Channel
@@ -25,22 +24,6 @@ from tokenweir.governance.key_files import public_text, write_private_key
 
 SECRET = re.compile(r"^  (sk-tw-[A-Za-z0-9_-]{43})$", re.MULTILINE)
 Capture = pytest.CaptureFixture[str]
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A ledger for the module."""
-    server = start_valkey(tmp_path_factory.mktemp("issued"))
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def ledger(running: Server) -> Server:
-    """The same, empty."""
-    with redis.Redis.from_url(running.url) as client:
-        client.flushall()
-    return running
 
 
 @pytest.fixture

@@ -12,21 +12,13 @@ import redis
 
 from tests.config.policies import SMALL, edited, write
 from tests.governance.documents import PRIVATE, PUBLIC, STRANGER, draft, signed
-from tests.servers import Server, start_valkey
+from tests.servers import Server
 from tokenweir.cli.main import main
 from tokenweir.governance.envelope import encoded, sign
 from tokenweir.governance.key_files import public_text, write_private_key
 
 MORE = edited("60000", "70000")
 Command = Callable[..., int]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A ledger."""
-    server = start_valkey(tmp_path_factory.mktemp("policy"))
-    yield server
-    server.stop()
 
 
 @pytest.fixture
