@@ -125,7 +125,7 @@ async def test_b13_an_older_snapshot_is_rebuilt(scene: Scene, tmp_path: Path) ->
     [finding] = document["findings"]
     assert (finding["verdict"], finding["difference"]) == ("too low", 2 * COST_NANOUSD)
     # Of one hour or, if it has just ended, of two.
-    differing = [e for e in document["sums"]["differing"] if e["user"] is None]
+    differing = [e for e in document["rollups"]["differing"] if e["user"] is None]
     should = sum(each["should"]["cost_nanousd"] for each in differing)
     says = sum(each["says"].get("cost_nanousd", 0) for each in differing)
     assert should - says == 2 * COST_NANOUSD

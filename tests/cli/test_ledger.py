@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.pod import policy as content
 from tests.pod import sha256
-from tests.servers import Server, start_valkey
+from tests.servers import Server
 from tokenweir.cli.main import main
 from tokenweir.config.issued_keys import with_issued_keys
 from tokenweir.config.load import load_policy
@@ -34,6 +34,8 @@ from tokenweir.ledger.redis import RedisStore
 from tokenweir.ledger.tagged import TaggedLedger
 from tokenweir.telemetry.fanout import Fanout
 
+Capture = pytest.CaptureFixture[str]
+
 COST_NANOUSD = NANOUSD_PER_USD // 100
 TOKENS = 150
 # So that no window ends while a test runs.
@@ -43,18 +45,10 @@ QUOTAS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server for the module."""
-    server = start_valkey(tmp_path_factory.mktemp("valkey"))
-    yield server
-    server.stop()
-
-
 @pytest.fixture
-def client(running: Server) -> Iterator[redis.Redis]:
+def client(server: Server) -> Iterator[redis.Redis]:
     """A stranger, and an empty server."""
-    with redis.Redis.from_url(running.url, decode_responses=True) as found:
+    with redis.Redis.from_url(server.url, decode_responses=True) as found:
         found.flushall()
         yield found
 
@@ -143,20 +137,17 @@ def run(verb: str, server: Server, policy: Path, *more: str) -> int:
 
 
 def test_all_is_well(
-    running: Server,
-    client: redis.Redis,
-    policy: Path,
-    capsys: pytest.CaptureFixture[str],
+    server: Server, client: redis.Redis, policy: Path, capsys: Capture
 ) -> None:
     """It is said of how many counters, and by what evidence; --all tells each."""
-    spend(running.url, policy, 3)
+    spend(server.url, policy, 3)
     client.config_resetstat()
 
-    assert run("verify", running, policy) == 0
+    assert run("verify", server, policy) == 0
     out = capsys.readouterr().out
     assert out.startswith("2 counters at ")
     assert ": 2 agree\nevidence: 3 records in the ledger, 0 exported ones" in out
-    assert run("verify", running, policy, "--all", "--days", "40") == 0
+    assert run("verify", server, policy, "--all", "--days", "40") == 0
     out = capsys.readouterr().out
     assert "acme.budget_usd_per_month" in out
     assert "$0.03" in out
@@ -166,90 +157,77 @@ def test_all_is_well(
 
 
 def test_what_is_wrong_is_told_and_mended(
-    running: Server,
-    client: redis.Redis,
-    policy: Path,
-    capsys: pytest.CaptureFixture[str],
+    server: Server, client: redis.Redis, policy: Path, capsys: Capture
 ) -> None:
     """By how much, what would be done, what was done; then all is well."""
-    spend(running.url, policy, 3)
+    spend(server.url, policy, 3)
     set_back(client, 10)
 
-    assert run("verify", running, policy) == 1
+    assert run("verify", server, policy) == 1
     out = capsys.readouterr().out
     assert "too low by $0.02999999" in out
     assert "too low by 440" in out
     assert "2 too low" in out
 
-    assert run("rebuild", running, policy) == 1
+    assert run("rebuild", server, policy) == 1
     assert "Nothing was changed: --apply does it." in capsys.readouterr().out
     assert set(counters(client).values()) == {10}
 
-    assert run("rebuild", running, policy, "--apply") == 0
+    assert run("rebuild", server, policy, "--apply") == 0
     assert "Done where it says so." in capsys.readouterr().out
     assert counters(client) == {
         "acme.budget_usd_per_month": 3 * COST_NANOUSD,
         "acme.budget_tokens_per_month_by_model": 3 * TOKENS,
     }
-    assert run("verify", running, policy) == 0
-    assert run("rebuild", running, policy, "--apply") == 0
+    assert run("verify", server, policy) == 0
+    assert run("rebuild", server, policy, "--apply") == 0
     assert "Nothing to put right" in capsys.readouterr().out
 
 
 def test_what_is_too_high_stays_unless_it_may_be_lowered(
-    running: Server,
-    client: redis.Redis,
-    policy: Path,
-    capsys: pytest.CaptureFixture[str],
+    server: Server, client: redis.Redis, policy: Path, capsys: Capture
 ) -> None:
     """It is told; who knows better says so."""
-    spend(running.url, policy, 1)
+    spend(server.url, policy, 1)
     set_back(client, 500)
 
-    assert run("rebuild", running, policy, "--apply") == 0
+    assert run("rebuild", server, policy, "--apply") == 0
     assert "too high by 350" in capsys.readouterr().out
     assert counters(client)["acme.budget_tokens_per_month_by_model"] == 500
-    assert run("rebuild", running, policy, "--apply", "--allow-decrease") == 0
+    assert run("rebuild", server, policy, "--apply", "--allow-decrease") == 0
     assert counters(client)["acme.budget_tokens_per_month_by_model"] == TOKENS
 
 
 def test_exported_records_know_what_was_lost(
-    running: Server,
-    client: redis.Redis,
-    policy: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    server: Server, client: redis.Redis, policy: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     """An empty ledger gets its counters back, and what came after stays."""
-    spend(running.url, policy, 3)
-    export(running.url, tmp_path)
+    spend(server.url, policy, 3)
+    export(server.url, tmp_path)
     client.flushall()
-    spend(running.url, policy, 1, first=7)
+    spend(server.url, policy, 1, first=7)
     given = ("--records", str(tmp_path))
 
-    assert run("verify", running, policy) == 0
-    assert run("verify", running, policy, *given) == 1
+    assert run("verify", server, policy) == 0
+    assert run("verify", server, policy, *given) == 1
     assert "3 exported ones" in capsys.readouterr().out
-    assert run("rebuild", running, policy, "--apply", *given) == 0
-    assert run("rebuild", running, policy, "--rollups", "--apply", *given) == 0
-    assert run("verify", running, policy, *given) == 0
+    assert run("rebuild", server, policy, "--apply", *given) == 0
+    assert run("rebuild", server, policy, "--rollups", "--apply", *given) == 0
+    assert run("verify", server, policy, *given) == 0
     assert counters(client)["acme.budget_usd_per_month"] == 4 * COST_NANOUSD
 
 
 def test_json(
-    running: Server,
-    client: redis.Redis,
-    policy: Path,
-    capsys: pytest.CaptureFixture[str],
+    server: Server, client: redis.Redis, policy: Path, capsys: Capture
 ) -> None:
     """Whole numbers, every counter, and what was done."""
-    spend(running.url, policy, 2)
+    spend(server.url, policy, 2)
     set_back(client, 10)
-    assert run("rebuild", running, policy, "--json") == 1
+    assert run("rebuild", server, policy, "--json") == 1
     would: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert run("rebuild", running, policy, "--apply", "--json") == 0
+    assert run("rebuild", server, policy, "--apply", "--json") == 0
     did = json.loads(capsys.readouterr().out)
-    assert run("verify", running, policy, "--json") == 0
+    assert run("verify", server, policy, "--json") == 0
     after = json.loads(capsys.readouterr().out)
 
     assert (would["applied"], would["agrees"], would["verdicts"]) == (
@@ -287,56 +265,53 @@ def spoil(client: redis.Redis) -> None:
 
 
 def test_sums_that_are_wrong_are_told_and_mended(
-    running: Server,
-    client: redis.Redis,
-    policy: Path,
-    capsys: pytest.CaptureFixture[str],
+    server: Server, client: redis.Redis, policy: Path, capsys: Capture
 ) -> None:
     """By hour and tenant; counters agree all the while, and refusals stay counted."""
-    spend(running.url, policy, 3)
+    spend(server.url, policy, 3)
     [key] = client.scan_iter("{tw:*}:a:*")
     right = client.hgetall(key)
     spoil(client)
 
-    assert run("verify", running, policy) == 1
+    assert run("verify", server, policy) == 1
     out = capsys.readouterr().out
     assert ": 2 agree\n" in out
     assert "differs in" in out
     assert "cost_nanousd, exchanges" in out
-    assert rebuild_sums(running) == 1
+    assert rebuild_sums(server) == 1
     assert "Nothing was changed: --apply does it." in capsys.readouterr().out
     assert client.hgetall(key) != right
 
-    assert rebuild_sums(running, "--apply") == 0
+    assert rebuild_sums(server, "--apply") == 0
     assert "Done where it says so." in capsys.readouterr().out
     client.hdel(
         key, *(name for name in client.hgetall(key) if "refused_x" in str(name))
     )
     assert client.hgetall(key) == right
-    assert run("verify", running, policy) == 0
-    assert rebuild_sums(running, "--apply", "--days", "400") == 0
+    assert run("verify", server, policy) == 0
+    assert rebuild_sums(server, "--apply", "--days", "400") == 0
     assert "Nothing to put right" in capsys.readouterr().out
 
 
 def test_sums_as_json(
-    running: Server,
-    client: redis.Redis,
-    policy: Path,
-    capsys: pytest.CaptureFixture[str],
+    server: Server, client: redis.Redis, policy: Path, capsys: Capture
 ) -> None:
     """What they say and should, of each that differs."""
-    spend(running.url, policy, 2)
+    spend(server.url, policy, 2)
     spoil(client)
-    assert run("verify", running, policy, "--json") == 1
+    assert run("verify", server, policy, "--json") == 1
     verified: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert rebuild_sums(running, "--json", "--apply") == 0
+    assert rebuild_sums(server, "--json", "--apply") == 0
     rebuilt = json.loads(capsys.readouterr().out)
 
     assert verified["agrees"] is True
-    assert verified["sums"] == rebuilt["sums"]
+    assert verified["rollups"] == rebuilt["rollups"]
     assert rebuilt["applied"] is True
-    assert (rebuilt["sums"]["verdicts"], rebuilt["sums"]["left"]) == ({"differs": 1}, 0)
-    [differing] = rebuilt["sums"]["differing"]
+    assert (rebuilt["rollups"]["verdicts"], rebuilt["rollups"]["left"]) == (
+        {"differs": 1},
+        0,
+    )
+    [differing] = rebuilt["rollups"]["differing"]
     assert (differing["tenant"], differing["user"]) == ("acme", None)
     assert differing["says"]["exchanges"] == 1
     assert differing["should"]["exchanges"] == 2
@@ -351,7 +326,7 @@ def test_sums_as_json(
     ],
 )
 def test_options_that_do_not_go_together(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+    capsys: Capture, arguments: list[str], says: str
 ) -> None:
     """It is said what would be right."""
     assert main(["ledger", "rebuild", *arguments]) == 2
@@ -359,10 +334,7 @@ def test_options_that_do_not_go_together(
 
 
 def test_budgets_of_issued_keys(
-    running: Server,
-    client: redis.Redis,
-    policy: Path,
-    capsys: pytest.CaptureFixture[str],
+    server: Server, client: redis.Redis, policy: Path, capsys: Capture
 ) -> None:
     """Keys that were issued through the ledger have theirs, and are found there."""
     entry: dict[str, Any] = {
@@ -374,11 +346,11 @@ def test_budgets_of_issued_keys(
     }
     document = json.dumps({"version": 1, "keys": [entry]})
     private_key = Ed25519PrivateKey.generate()
-    asyncio.run(_publish(running.url, document, private_key))
+    asyncio.run(_publish(server.url, document, private_key))
     issued = with_issued_keys(load_policy(policy, {}, credentials=False), document)
-    spend(running.url, policy, 1, more=issued.keys[entry["sha256"]].quotas)
+    spend(server.url, policy, 1, more=issued.keys[entry["sha256"]].quotas)
 
-    assert run("verify", running, policy, "--all") == 1
+    assert run("verify", server, policy, "--all") == 1
     out = capsys.readouterr().out
     assert out.count("budget_usd_per_month") == 2
     assert "too high by $0.01" in out  # for another key's it was put down
@@ -392,38 +364,30 @@ async def _publish(url: str, document: str, key: Ed25519PrivateKey) -> None:
 
 
 def test_a_budget_that_is_gone(
-    running: Server,
-    client: redis.Redis,
-    policy: Path,
-    capsys: pytest.CaptureFixture[str],
+    server: Server, client: redis.Redis, policy: Path, capsys: Capture
 ) -> None:
     """Its counter can't be judged: that is said, and is no agreement."""
-    spend(running.url, policy, 1)
+    spend(server.url, policy, 1)
     policy.write_text(yaml.safe_dump(content(9, quotas=QUOTAS[:1])))
 
-    assert run("verify", running, policy) == 1
+    assert run("verify", server, policy) == 1
     out = capsys.readouterr().out
     assert "1 agree, 1 no such budget" in out
     assert "left alone" in out
 
 
 def test_what_was_spent_under_other_policies(
-    running: Server,
-    client: redis.Redis,
-    policy: Path,
-    capsys: pytest.CaptureFixture[str],
+    server: Server, client: redis.Redis, policy: Path, capsys: Capture
 ) -> None:
     """A budget may be new; whoever knows is told so."""
-    spend(running.url, policy, 1)
+    spend(server.url, policy, 1)
     client.delete(*client.scan_iter(keys.COUNTERS))
 
-    assert run("verify", running, policy) == 1
+    assert run("verify", server, policy) == 1
     assert "was spent under other policies" in capsys.readouterr().out
 
 
-def test_no_ledger_there(
-    tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_ledger_there(tmp_path: Path, policy: Path, capsys: Capture) -> None:
     """It is said where none answers, without the password."""
     url = f"unix://user:CANARY@{tmp_path}/none.sock"
     code = main(["ledger", "verify", "--policy", str(policy), "--ledger", url])
@@ -439,53 +403,43 @@ def test_no_ledger_there(
     [("nowhere", 1, "nowhere"), ("env:TW_NOT_SET", 2, "TW_NOT_SET is empty")],
 )
 def test_no_such_records(
-    running: Server,
-    policy: Path,
-    capsys: pytest.CaptureFixture[str],
-    records: str,
-    code: int,
-    says: str,
+    server: Server, policy: Path, capsys: Capture, records: str, code: int, says: str
 ) -> None:
     """Nothing is compared, as if there were none."""
-    assert run("verify", running, policy, "--records", records) == code
+    assert run("verify", server, policy, "--records", records) == code
     assert says in capsys.readouterr().err
 
 
 def test_records_of_a_variable(
-    running: Server,
+    server: Server,
     client: redis.Redis,
     policy: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A URL with a password is not on a command line."""
-    spend(running.url, policy, 1)
-    export(running.url, tmp_path)
+    spend(server.url, policy, 1)
+    export(server.url, tmp_path)
     monkeypatch.setenv("TW_RECORDS", str(tmp_path))
 
-    assert run("verify", running, policy, "--records", "env:TW_RECORDS") == 0
+    assert run("verify", server, policy, "--records", "env:TW_RECORDS") == 0
 
 
-def test_a_broken_policy(
-    running: Server, policy: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broken_policy(server: Server, policy: Path, capsys: Capture) -> None:
     """Its problems are told as `check` tells them."""
     policy.write_text("version: 1\ntenants: []\n")
 
-    assert run("verify", running, policy) == 1
+    assert run("verify", server, policy) == 1
     assert "tenants" in capsys.readouterr().out
 
 
 def test_somebody_else_rebuilds(
-    running: Server,
-    client: redis.Redis,
-    policy: Path,
-    capsys: pytest.CaptureFixture[str],
+    server: Server, client: redis.Redis, policy: Path, capsys: Capture
 ) -> None:
     """Then nothing is done."""
     client.set(keys.REBUILD_LEASE, "other")
 
-    assert run("rebuild", running, policy, "--apply") == 1
+    assert run("rebuild", server, policy, "--apply") == 1
     assert "somebody else rebuilds" in capsys.readouterr().err
     client.delete(keys.REBUILD_LEASE)
 

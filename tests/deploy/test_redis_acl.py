@@ -33,7 +33,7 @@ from tokenweir.core.partition import tag_of
 from tokenweir.core.policy import Axis
 from tokenweir.core.prompt_part import Kind, PromptCost
 from tokenweir.core.record import HOUR_MS, hour_of
-from tokenweir.core.sums import SumFinding, SumVerdict
+from tokenweir.core.rollups import RollupFinding, RollupVerdict
 from tokenweir.core.usage import Source, TokenUsage
 from tokenweir.core.window import Window
 from tokenweir.governance.channel import Channel
@@ -46,7 +46,7 @@ from tokenweir.ledger.live import LiveReader
 from tokenweir.ledger.picture import Painter
 from tokenweir.ledger.prompts import PromptKey, PromptLedger, PromptSum
 from tokenweir.ledger.redis import RedisStore
-from tokenweir.ledger.sums import SumsAuditor
+from tokenweir.ledger.rollups import RollupAuditor
 from tokenweir.ledger.sweeper import Sweeper
 from tokenweir.ledger.tagged import TaggedLedger
 
@@ -211,10 +211,12 @@ async def _reserve_of_a_budget(server: Server) -> None:
     await store.close()
 
 
-def _capped_once(hour: int) -> list[SumFinding]:
+def _capped_once(hour: int) -> list[RollupFinding]:
     """Return what has both kinds of sums tell of one more capped answer."""
     return [
-        SumFinding(hour, tuple("tkmpr"), user, SumVerdict.DIFFERS, {}, {"capped": 1})
+        RollupFinding(
+            hour, tuple("tkmpr"), user, RollupVerdict.DIFFERS, {}, {"capped": 1}
+        )
         for user in (None, "u")
     ]
 
@@ -233,7 +235,7 @@ async def test_auditor_and_rebuilder_can_do_their_work(server: Server) -> None:
     amendment = Amendment(name[0], Window(name[1], before.end_ms), 0, 5, 1_000)
     with pytest.raises(LedgerUnavailableError):
         await inspector.amend(tag, [amendment])
-    assert (await SumsAuditor(inspector, HOUR_MS).audit()).differing == ()
+    assert (await RollupAuditor(inspector, HOUR_MS).audit()).differing == ()
     hour = hour_of(await inspector.now_ms())
     sums = _capped_once(hour)
     with pytest.raises(LedgerUnavailableError):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # slow
     from tokenweir.core.policy import Policy
     from tokenweir.ledger.audit import Audit
     from tokenweir.ledger.inspector import Inspector
-    from tokenweir.ledger.sums import SumsAudit
+    from tokenweir.ledger.rollups import RollupAudit
 
 DAY_MS = 86_400_000
 # Counters are kept for forty days after their window, sums for thirteen months.
@@ -172,17 +172,17 @@ def run_verify(arguments: argparse.Namespace) -> int:
             verify_document,
             verify_text,
         )
-        from tokenweir.cli.sums_text import sums_document, sums_text  # noqa: PLC0415
+        from tokenweir.cli.rollups_text import rollups_document, rollups_text  # noqa: PLC0415
 
         async with _auditing(task) as (inspector, audit):
             found = await audit()
             sums = await _sums(inspector, task)
         if arguments.json:
-            document = {**verify_document(found), "sums": sums_document(sums)}
+            document = {**verify_document(found), "rollups": rollups_document(sums)}
             print(json.dumps(document, indent=2))
         else:
             print(verify_text(found, everything=arguments.all, bold=_is_terminal()))
-            print(f"\n{sums_text(sums, bold=_is_terminal())}")
+            print(f"\n{rollups_text(sums, bold=_is_terminal())}")
         is_fine = found.agrees and not sums.differing
         return EXIT_FINE if is_fine else EXIT_PROBLEMS
 
@@ -247,9 +247,9 @@ def _misuse(arguments: argparse.Namespace) -> str | None:
 
 async def _rebuild_sums(task: _Task, arguments: argparse.Namespace) -> int:
     """Put sums right, and tell."""
-    from tokenweir.cli.sums_text import (  # noqa: PLC0415 -- slow
-        sums_document,
-        sums_text,
+    from tokenweir.cli.rollups_text import (  # noqa: PLC0415 -- slow
+        rollups_document,
+        rollups_text,
     )
     from tokenweir.ledger.inspector import Inspector  # noqa: PLC0415 -- slow
     from tokenweir.telemetry.fanout import Fanout  # noqa: PLC0415 -- slow
@@ -260,23 +260,25 @@ async def _rebuild_sums(task: _Task, arguments: argparse.Namespace) -> int:
     finally:
         await inspector.close()
     if arguments.json:
-        document = {"applied": arguments.apply, "sums": sums_document(sums)}
+        document = {"applied": arguments.apply, "rollups": rollups_document(sums)}
         print(json.dumps(document, indent=2))
     else:
-        print(sums_text(sums, bold=_is_terminal()))
+        print(rollups_text(sums, bold=_is_terminal()))
         print(f"\n{_outcome(len(sums.differing), arguments)}")
     is_done = not (sums.left if arguments.apply else sums.differing)
     return EXIT_FINE if is_done else EXIT_PROBLEMS
 
 
-async def _sums(inspector: Inspector, task: _Task, *, mends: bool = False) -> SumsAudit:
+async def _sums(
+    inspector: Inspector, task: _Task, *, mends: bool = False
+) -> RollupAudit:
     """Compare sums with records, and put them right if that is asked for."""
     from tokenweir.export.evidence import exported_figures  # noqa: PLC0415 -- slow
-    from tokenweir.ledger.sums import SumsAuditor  # noqa: PLC0415 -- slow
+    from tokenweir.ledger.rollups import RollupAuditor  # noqa: PLC0415 -- slow
 
     days_ms = (task.days or SUMS_DAYS) * DAY_MS
     figures = read_all(task.sources, task.table, exported_figures)
-    auditor = SumsAuditor(inspector, days_ms, figures)
+    auditor = RollupAuditor(inspector, days_ms, figures)
     return await (auditor.rebuild() if mends else auditor.audit())
 
 

@@ -1,6 +1,6 @@
 """
 Exported records as evidence: of what was spent, see `tokenweir.core.reckoning`, and of
-what sums should say, see `tokenweir.core.sums`.
+what sums should say, see `tokenweir.core.rollups`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tokenweir.core.sums import Recorded, recorded
+from tokenweir.core.rollups import Recorded, recorded
 from tokenweir.core.usage_record import Exchange, UsageRecordError, exchange_of
 from tokenweir.export.jsonl import read_records as read_lines
 from tokenweir.export.open_sink import DEFAULT_TABLE, POSTGRES_SCHEMES

@@ -17,7 +17,7 @@ from tokenweir.core.amendment import Amendment
 from tokenweir.core.budget import Spending
 from tokenweir.core.partition import all_tags
 from tokenweir.core.record import SEPARATOR
-from tokenweir.core.sums import SumFinding
+from tokenweir.core.rollups import RollupFinding
 from tokenweir.ledger import keys, scripts, wire
 from tokenweir.ledger.link import Command, Link
 from tokenweir.telemetry.hooks import LedgerEvents
@@ -172,7 +172,7 @@ class Inspector:
         )
 
     async def mend(
-        self, tag: str, hour: int, findings: Sequence[SumFinding]
+        self, tag: str, hour: int, findings: Sequence[RollupFinding]
     ) -> list[bool]:
         """
         Have sums of an *hour* say what they should, by *findings*.

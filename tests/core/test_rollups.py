@@ -20,11 +20,11 @@ from tokenweir.core.record import (
     lost_record,
     record_of,
 )
-from tokenweir.core.sums import (
+from tokenweir.core.rollups import (
     RECORDED,
     Recorded,
-    SumFinding,
-    SumVerdict,
+    RollupFinding,
+    RollupVerdict,
     compare_hour,
     recorded,
 )
@@ -69,12 +69,14 @@ def sums_of(*records: Mapping[str, str]) -> tuple[Sums, Sums]:
 
 def found(
     sums: Sums, users: Sums | None, evidence: Iterable[Recorded]
-) -> list[SumFinding]:
+) -> list[RollupFinding]:
     """What is found of them."""
     return list(compare_hour(HOUR, sums, users, evidence))
 
 
-def verdicts(findings: Iterable[SumFinding]) -> list[tuple[str | None, SumVerdict]]:
+def verdicts(
+    findings: Iterable[RollupFinding],
+) -> list[tuple[str | None, RollupVerdict]]:
     """Whose sums are how."""
     return [(each.user, each.verdict) for each in findings]
 
@@ -85,8 +87,8 @@ def test_sums_that_records_say() -> None:
     findings = found(*sums_of(*records), told(*records))
 
     assert verdicts(findings) == [
-        (None, SumVerdict.AGREES),
-        ("u1", SumVerdict.AGREES),
+        (None, RollupVerdict.AGREES),
+        ("u1", RollupVerdict.AGREES),
     ]
     assert {each.group for each in findings} == {GROUP}
     assert findings[0].says == findings[0].should
@@ -105,7 +107,7 @@ def test_every_figure_of_a_record_is_compared() -> None:
         sums, users = sums_of(each)
         for name in sums:
             (whole, *_) = found({**sums, name: sums[name] - 1}, users, told(each))
-            assert whole.verdict is SumVerdict.DIFFERS
+            assert whole.verdict is RollupVerdict.DIFFERS
             metric = name.rpartition(SEPARATOR)[2]
             assert difference(whole.should, whole.says) == {metric: 1}
     assert "exchanges" in RECORDED
@@ -116,11 +118,11 @@ def test_sums_that_lost_something() -> None:
     here, elsewhere = record(1, user="u1"), record(2, user="u2")
     whole, first, second = found(*sums_of(here), told(here, elsewhere))
 
-    assert whole.verdict is SumVerdict.DIFFERS
+    assert whole.verdict is RollupVerdict.DIFFERS
     assert difference(whole.should, whole.says) == increments_in(elsewhere)
     assert verdicts([first, second]) == [
-        ("u1", SumVerdict.AGREES),
-        ("u2", SumVerdict.DIFFERS),
+        ("u1", RollupVerdict.AGREES),
+        ("u2", RollupVerdict.DIFFERS),
     ]
     assert second.says == {}
 
@@ -131,12 +133,14 @@ def test_sums_that_know_more_than_records() -> None:
     sums, users = sums_of(*records)
 
     assert verdicts(found(sums, users, told(records[0]))) == [
-        (None, SumVerdict.UNPROVEN)
+        (None, RollupVerdict.UNPROVEN)
     ]
-    assert verdicts(found(sums, users, [])) == [(None, SumVerdict.UNPROVEN)]
+    assert verdicts(found(sums, users, [])) == [(None, RollupVerdict.UNPROVEN)]
     # As many, and yet others: one of them is of somebody of whom there is no record.
     other = [records[0], record(3, user="u3")]
-    assert verdicts(found(sums, users, told(*other))) == [(None, SumVerdict.UNPROVEN)]
+    assert verdicts(found(sums, users, told(*other))) == [
+        (None, RollupVerdict.UNPROVEN)
+    ]
 
 
 def test_an_estimate_and_its_correction_are_one() -> None:
@@ -146,11 +150,11 @@ def test_an_estimate_and_its_correction_are_one() -> None:
 
     assert {
         each.verdict for each in found(*sums_of(settled), told(lost(1), settled))
-    } == {SumVerdict.AGREES}
+    } == {RollupVerdict.AGREES}
     # It was settled when nobody remembered that it was lost: sums tell it twice.
     twice = sums_of(lost(1), record(1))
     (whole, *_) = found(*twice, told(lost(1), record(1)))
-    assert whole.verdict is SumVerdict.DIFFERS
+    assert whole.verdict is RollupVerdict.DIFFERS
     assert (whole.says["exchanges"], whole.should["exchanges"]) == (2, 1)
     # It was given back: it is nobody's.
     assert found(*sums_of(), told(lost(1), retracted)) == []
@@ -162,7 +166,7 @@ def test_a_record_that_comes_twice() -> None:
     copies = [recorded(made, "1-0"), recorded(made, "1-0", "export")]
 
     assert {each.verdict for each in found(*sums_of(made), copies)} == {
-        SumVerdict.AGREES
+        RollupVerdict.AGREES
     }
 
 
@@ -171,7 +175,7 @@ def test_users_that_are_no_longer_kept() -> None:
     made = record(1, user="u1")
     sums, _ = sums_of(made)
 
-    assert verdicts(found(sums, None, told(made))) == [(None, SumVerdict.AGREES)]
+    assert verdicts(found(sums, None, told(made))) == [(None, RollupVerdict.AGREES)]
 
 
 def test_what_no_record_tells_is_nobodys_business() -> None:
@@ -186,7 +190,7 @@ def test_what_no_record_tells_is_nobodys_business() -> None:
     refused = {SEPARATOR.join(("acme", "k", "m", "p", "r", "refused_x")): 1}
 
     findings = found({**sums, **of_others, **refused}, users, told(made))
-    assert verdicts(findings) == [(None, SumVerdict.AGREES)]
+    assert verdicts(findings) == [(None, RollupVerdict.AGREES)]
     assert found(refused, {}, []) == []
 
 
@@ -197,8 +201,8 @@ def test_sums_of_former_versions() -> None:
     former = {SEPARATOR.join((*GROUP[:3], "exchanges")): 4}
 
     assert verdicts(found({**sums, **former}, users, told(made, other))) == [
-        (None, SumVerdict.UNPROVEN),
-        (None, SumVerdict.AGREES),
+        (None, RollupVerdict.UNPROVEN),
+        (None, RollupVerdict.AGREES),
     ]
 
 

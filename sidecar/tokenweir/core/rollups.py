@@ -58,7 +58,7 @@ Group = tuple[str, ...]
 Figures = Mapping[str, int]
 
 
-class SumVerdict(enum.StrEnum):
+class RollupVerdict(enum.StrEnum):
     """Of a sum."""
 
     AGREES = "agrees"
@@ -75,7 +75,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class SumFinding:
+class RollupFinding:
     """
     A sum and what is known of it.
 
@@ -91,7 +91,7 @@ class SumFinding:
     hour: int
     group: Group
     user: str | None
-    verdict: SumVerdict
+    verdict: RollupVerdict
     says: Figures
     should: Figures
 
@@ -117,7 +117,7 @@ def recorded(
 
 def compare_hour(
     hour: int, sums: Figures, users: Figures | None, told: Iterable[Recorded]
-) -> Iterator[SumFinding]:
+) -> Iterator[RollupFinding]:
     """
     Yield what is found of each sum of an *hour*.
 
@@ -147,7 +147,7 @@ def compare_hour(
             due.knows((*group, user), figures) for user, figures in of_users.items()
         )
         if not is_known or group[:_FORMER] in former:
-            yield SumFinding(hour, group, None, SumVerdict.UNPROVEN, says, should)
+            yield RollupFinding(hour, group, None, RollupVerdict.UNPROVEN, says, should)
             continue
         yield _judged(hour, group, None, says, should)
         for user, figures in of_users.items() if users is not None else ():
@@ -184,10 +184,10 @@ class _Due:
 
 def _judged(
     hour: int, group: Group, user: str | None, says: Figures, should: Figures
-) -> SumFinding:
+) -> RollupFinding:
     agrees = not difference(should, says)
-    verdict = SumVerdict.AGREES if agrees else SumVerdict.DIFFERS
-    return SumFinding(hour, group, user, verdict, says, should)
+    verdict = RollupVerdict.AGREES if agrees else RollupVerdict.DIFFERS
+    return RollupFinding(hour, group, user, verdict, says, should)
 
 
 def _group_of(exchange: Exchange) -> Group:

@@ -10,8 +10,8 @@ from tokenweir.cli.money import dollars
 from tokenweir.cli.table import Amount, Cell, table
 from tokenweir.core.budget import NANOUSD_PER_USD
 from tokenweir.core.record import CLASSES, GROUP, HOUR_MS, difference
-from tokenweir.core.sums import SumFinding, SumVerdict
-from tokenweir.ledger.sums import SumsAudit
+from tokenweir.core.rollups import RollupFinding, RollupVerdict
+from tokenweir.ledger.rollups import RollupAudit
 
 _HEAD = (
     "hour (UTC)",
@@ -24,17 +24,17 @@ _HEAD = (
     "should be",
     "differs in",
 )
-_ORDER = tuple(SumVerdict)
-_TOLD: Mapping[SumVerdict, str] = {
-    SumVerdict.AGREES: "agree",
-    SumVerdict.DIFFERS: "differ",
-    SumVerdict.UNPROVEN: "tell of more than records do",
+_ORDER = tuple(RollupVerdict)
+_TOLD: Mapping[RollupVerdict, str] = {
+    RollupVerdict.AGREES: "agree",
+    RollupVerdict.DIFFERS: "differ",
+    RollupVerdict.UNPROVEN: "tell of more than records do",
 }
 # Of figures that differ: more of them tell nobody more.
 _MOST_NAMES = 3
 
 
-def sums_text(sums: SumsAudit, *, bold: bool) -> str:
+def rollups_text(sums: RollupAudit, *, bold: bool) -> str:
     """Return a table of what differs by hour and tenant, and a summary."""
     parts = []
     rows = [_row(name, own) for name, own in _by_hour(sums.differing)]
@@ -50,7 +50,7 @@ def sums_text(sums: SumsAudit, *, bold: bool) -> str:
     return "\n\n".join(parts)
 
 
-def sums_document(sums: SumsAudit) -> Mapping[str, object]:
+def rollups_document(sums: RollupAudit) -> Mapping[str, object]:
     """Return everything but what agrees, for machines."""
     left = {_name(each) for each in sums.left}
     return {
@@ -62,15 +62,15 @@ def sums_document(sums: SumsAudit) -> Mapping[str, object]:
 
 
 def _by_hour(
-    differing: Iterable[SumFinding],
-) -> list[tuple[tuple[int, str], list[SumFinding]]]:
-    found: dict[tuple[int, str], list[SumFinding]] = {}
+    differing: Iterable[RollupFinding],
+) -> list[tuple[tuple[int, str], list[RollupFinding]]]:
+    found: dict[tuple[int, str], list[RollupFinding]] = {}
     for each in differing:
         found.setdefault((each.hour, each.group[0]), []).append(each)
     return sorted(found.items())
 
 
-def _row(name: tuple[int, str], own: Sequence[SumFinding]) -> list[Cell]:
+def _row(name: tuple[int, str], own: Sequence[RollupFinding]) -> list[Cell]:
     hour, tenant = name
     # Those of users tell the same a second time, unless they alone differ.
     whole = [each for each in own if each.user is None] or own
@@ -100,7 +100,7 @@ def _cost(figures: Mapping[str, int]) -> Cell:
     return Amount(f"${dollars(figures.get('cost_nanousd', 0), NANOUSD_PER_USD)}")
 
 
-def _names(own: Iterable[SumFinding]) -> str:
+def _names(own: Iterable[RollupFinding]) -> str:
     """Return which figures differ: the first few."""
     names = sorted(
         {name for each in own for name in difference(each.should, each.says)}
@@ -110,7 +110,7 @@ def _names(own: Iterable[SumFinding]) -> str:
     return f"{', '.join(names[:_MOST_NAMES])}{rest}"
 
 
-def _document(finding: SumFinding) -> dict[str, object]:
+def _document(finding: RollupFinding) -> dict[str, object]:
     return {
         "hour": _moment(finding.hour),
         **dict(zip(GROUP, finding.group, strict=True)),
@@ -120,15 +120,15 @@ def _document(finding: SumFinding) -> dict[str, object]:
     }
 
 
-def _name(finding: SumFinding) -> tuple[int, tuple[str, ...], str | None]:
+def _name(finding: RollupFinding) -> tuple[int, tuple[str, ...], str | None]:
     return finding.hour, finding.group, finding.user
 
 
-def _counts(sums: SumsAudit) -> dict[SumVerdict, int]:
+def _counts(sums: RollupAudit) -> dict[RollupVerdict, int]:
     return {name: sums.verdicts[name] for name in _ORDER if sums.verdicts.get(name)}
 
 
-def _total(sums: SumsAudit) -> int:
+def _total(sums: RollupAudit) -> int:
     return sum(sums.verdicts.values())
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tokenweir.cli.sums_text import sums_document, sums_text
-from tokenweir.core.sums import SumFinding, SumVerdict
-from tokenweir.ledger.sums import SumsAudit
+from tokenweir.cli.rollups_text import rollups_document, rollups_text
+from tokenweir.core.rollups import RollupFinding, RollupVerdict
+from tokenweir.ledger.rollups import RollupAudit
 
 HOUR = 494_000
 GROUP = ("acme", "ci", "gpt-4o", "openai", "chat_completions")
@@ -19,18 +19,18 @@ RIGHT = {
     "cost_nanousd": 30_000_000,
 }
 WRONG = {**RIGHT, "exchanges": 2, "input_tokens": 1_000, "cost_nanousd": 20_000_000}
-FINDING = SumFinding(HOUR, GROUP, None, SumVerdict.DIFFERS, WRONG, RIGHT)
+FINDING = RollupFinding(HOUR, GROUP, None, RollupVerdict.DIFFERS, WRONG, RIGHT)
 OF_A_USER = replace(FINDING, hour=HOUR + 1, user="u1", says={}, should=RIGHT)
 
 
-def audit(*differing: SumFinding, left: int = 0) -> SumsAudit:
+def audit(*differing: RollupFinding, left: int = 0) -> RollupAudit:
     """What was found."""
     verdicts = {
-        SumVerdict.UNPROVEN: 7,
-        SumVerdict.AGREES: 1_200,
-        SumVerdict.DIFFERS: len(differing),
+        RollupVerdict.UNPROVEN: 7,
+        RollupVerdict.AGREES: 1_200,
+        RollupVerdict.DIFFERS: len(differing),
     }
-    return SumsAudit(0, HOUR - 168, verdicts, differing, differing[:left])
+    return RollupAudit(0, HOUR - 168, verdicts, differing, differing[:left])
 
 
 def test_a_table_and_a_summary() -> None:
@@ -38,7 +38,7 @@ def test_a_table_and_a_summary() -> None:
     of_its_user = replace(FINDING, user="u1")
     other = replace(FINDING, group=(*GROUP[:2], "other", *GROUP[3:]))
 
-    assert sums_text(audit(FINDING, of_its_user, other, OF_A_USER), bold=False) == (
+    assert rollups_text(audit(FINDING, of_its_user, other, OF_A_USER), bold=False) == (
         "hour (UTC)        tenant  exchanges  should be  tokens  should be   cost  "
         "should be  differs in\n"
         "2026-05-10 08:00  acme            4          6   3,000      4,000  $0.04  "
@@ -53,17 +53,19 @@ def test_a_table_and_a_summary() -> None:
 
 def test_nothing_to_tell() -> None:
     """It is said of how many sums, and what changed all the time."""
-    assert sums_text(SumsAudit(0, HOUR), bold=False) == (
+    assert rollups_text(RollupAudit(0, HOUR), bold=False) == (
         "0 sums by the hour since 2026-05-10T08:00:00Z: none"
     )
-    one = SumsAudit(0, HOUR, {SumVerdict.AGREES: 1})
-    assert sums_text(one, bold=False).startswith("1 sum by the hour since")
-    assert "1 changed again and again" in sums_text(audit(FINDING, left=1), bold=True)
+    one = RollupAudit(0, HOUR, {RollupVerdict.AGREES: 1})
+    assert rollups_text(one, bold=False).startswith("1 sum by the hour since")
+    assert "1 changed again and again" in rollups_text(
+        audit(FINDING, left=1), bold=True
+    )
 
 
 def test_a_document() -> None:
     """Every sum that differs, in whole numbers."""
-    document: dict[str, Any] = dict(sums_document(audit(FINDING, OF_A_USER, left=1)))
+    document: dict[str, Any] = dict(rollups_document(audit(FINDING, OF_A_USER, left=1)))
 
     assert document["since"] == "2026-05-03T08:00:00Z"
     assert document["verdicts"] == {

@@ -20,10 +20,10 @@ from typing import Protocol
 
 from tokenweir.core.partition import tag_of
 from tokenweir.core.record import HOUR_MS, hour_of
-from tokenweir.core.sums import (
+from tokenweir.core.rollups import (
     Recorded,
-    SumFinding,
-    SumVerdict,
+    RollupFinding,
+    RollupVerdict,
     compare_hour,
     recorded,
 )
@@ -56,13 +56,13 @@ class SumsInspectable(Protocol):
         """Yield the records under *tag* up to the entry *last*, with their ids."""
 
     async def mend(
-        self, tag: str, hour: int, findings: Sequence[SumFinding]
+        self, tag: str, hour: int, findings: Sequence[RollupFinding]
     ) -> list[bool]:
         """Have sums say what they should; return of each if that was done."""
 
 
 @dataclass(frozen=True, slots=True)
-class SumsAudit:
+class RollupAudit:
     """
     What was found.
 
@@ -76,13 +76,13 @@ class SumsAudit:
 
     now_ms: int
     first_hour: int
-    verdicts: Mapping[SumVerdict, int] = field(default_factory=dict)
-    differing: tuple[SumFinding, ...] = ()
-    left: tuple[SumFinding, ...] = ()
+    verdicts: Mapping[RollupVerdict, int] = field(default_factory=dict)
+    differing: tuple[RollupFinding, ...] = ()
+    left: tuple[RollupFinding, ...] = ()
 
 
 @dataclass
-class SumsAuditor:
+class RollupAuditor:
     """
     Compares once, or rebuilds.
 
@@ -98,7 +98,7 @@ class SumsAuditor:
     _now_ms: int = 0
     _known: _ByTag = field(default_factory=dict)
 
-    async def audit(self) -> SumsAudit:
+    async def audit(self) -> RollupAudit:
         """
         Compare.
 
@@ -108,7 +108,7 @@ class SumsAuditor:
         """
         return await self._run(mends=False)
 
-    async def rebuild(self) -> SumsAudit:
+    async def rebuild(self) -> RollupAudit:
         """
         Compare, and have sums say what they should; what no record tells stays.
 
@@ -116,18 +116,18 @@ class SumsAuditor:
         """
         return await self._run(mends=True)
 
-    async def _run(self, *, mends: bool) -> SumsAudit:
+    async def _run(self, *, mends: bool) -> RollupAudit:
         hours = await self._begin()
-        verdicts: Counter[SumVerdict] = Counter()
-        differing: list[SumFinding] = []
-        left: list[SumFinding] = []
+        verdicts: Counter[RollupVerdict] = Counter()
+        differing: list[RollupFinding] = []
+        left: list[RollupFinding] = []
         for tag in sorted({*hours, *self._known}):
             found = await self._of_tag(tag, hours.get(tag, set()), widely=True)
             verdicts.update(each.verdict for each in found)
             differing += _differing(found)
             if mends:
                 left += await self._mended(tag, _differing(found))
-        return SumsAudit(
+        return RollupAudit(
             self._now_ms,
             self._first_hour,
             dict(verdicts),
@@ -152,7 +152,7 @@ class SumsAuditor:
 
     async def _of_tag(
         self, tag: str, hours: AbstractSet[int], *, widely: bool
-    ) -> list[SumFinding]:
+    ) -> list[RollupFinding]:
         """
         Return what is found under *tag*, of *hours*.
 
@@ -181,11 +181,11 @@ class SumsAuditor:
 
     def _compared(
         self, tag: str, looks: Mapping[int, HourLook], told: Iterable[Recorded]
-    ) -> list[SumFinding]:
+    ) -> list[RollupFinding]:
         by_hour: dict[int, list[Recorded]] = defaultdict(list)
         for each in self._told(tag, told):
             by_hour[hour_of(each.exchange.at_ms)].append(each)
-        found: list[SumFinding] = []
+        found: list[RollupFinding] = []
         for hour, look in looks.items():
             last = _entry(look.last_record)
             seen = [
@@ -205,7 +205,7 @@ class SumsAuditor:
         records = self.inspectable.records(tag, since_ms, last)
         return [recorded(record, entry) async for entry, record in records]
 
-    async def _mended(self, tag: str, left: list[SumFinding]) -> list[SumFinding]:
+    async def _mended(self, tag: str, left: list[RollupFinding]) -> list[RollupFinding]:
         """Have sums under *tag* say what they should; return what differs still."""
         for _ in range(PASSES):
             if not left:
@@ -223,7 +223,7 @@ class SumsAuditor:
             )
         return left
 
-    async def _mend(self, tag: str, hour: int, found: Sequence[SumFinding]) -> bool:
+    async def _mend(self, tag: str, hour: int, found: Sequence[RollupFinding]) -> bool:
         """Tell if all that differs of an *hour* was put right."""
         own = [each for each in found if each.hour == hour]
         done: list[bool] = []
@@ -233,8 +233,8 @@ class SumsAuditor:
         return all(done)
 
 
-def _differing(found: Iterable[SumFinding]) -> list[SumFinding]:
-    return [each for each in found if each.verdict is SumVerdict.DIFFERS]
+def _differing(found: Iterable[RollupFinding]) -> list[RollupFinding]:
+    return [each for each in found if each.verdict is RollupVerdict.DIFFERS]
 
 
 def _entry(name: str) -> tuple[int, ...]:

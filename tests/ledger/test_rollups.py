@@ -16,12 +16,12 @@ from tests.servers import Server
 from tokenweir.core.hold import Amounts, Hold, Outcome, Part, Settlement, Subject
 from tokenweir.core.partition import all_tags, tag_of
 from tokenweir.core.record import GROUP, HOUR_MS, SEPARATOR, hour_of
-from tokenweir.core.sums import Recorded, SumFinding, SumVerdict, recorded
+from tokenweir.core.rollups import Recorded, RollupFinding, RollupVerdict, recorded
 from tokenweir.core.usage import Source, TokenUsage
 from tokenweir.ledger.inspector import HourLook, Inspector
 from tokenweir.ledger.keys import ROLLUP_KEPT_MS, USERS_KEPT_MS, rollup, user_rollup
 from tokenweir.ledger.redis import RedisStore
-from tokenweir.ledger.sums import PASSES, SumsAudit, SumsAuditor
+from tokenweir.ledger.rollups import PASSES, RollupAudit, RollupAuditor
 
 DAY_MS = 24 * HOUR_MS
 Key = Callable[[str, int], str]
@@ -60,9 +60,9 @@ class Ledger:
             async for entry, record in self.inspector.records(tag, 0, "+")
         ]
 
-    def auditor(self) -> SumsAuditor:
+    def auditor(self) -> RollupAuditor:
         """What compares and rebuilds."""
-        return SumsAuditor(self.inspector, self.days_ms, self.exported)
+        return RollupAuditor(self.inspector, self.days_ms, self.exported)
 
     async def sums(self) -> Sums:
         """All sums, without zeros, by tag and hour; then those by user."""
@@ -135,8 +135,8 @@ async def test_sums_are_what_is_written(ledger: Ledger) -> None:
     await ledger.traffic.go(150)
     found = await ledger.auditor().audit()
 
-    assert set(found.verdicts) == {SumVerdict.AGREES}
-    assert found.verdicts[SumVerdict.AGREES] > 30
+    assert set(found.verdicts) == {RollupVerdict.AGREES}
+    assert found.verdicts[RollupVerdict.AGREES] > 30
     assert found.differing == ()
     assert any(users for _, users in (await ledger.sums()).values())
 
@@ -241,7 +241,7 @@ async def test_records_that_are_gone_say_nothing(
         client.xtrim(f"{{{tag}}}:u", maxlen=2, approximate=False)
     done = await ledger.auditor().rebuild()
 
-    assert done.verdicts[SumVerdict.UNPROVEN] > 2
+    assert done.verdicts[RollupVerdict.UNPROVEN] > 2
     assert done.differing == ()
     assert await ledger.sums() == right
 
@@ -276,7 +276,7 @@ class Busy:
         return found
 
     async def mend(
-        self, tag: str, hour: int, findings: Sequence[SumFinding]
+        self, tag: str, hour: int, findings: Sequence[RollupFinding]
     ) -> list[bool]:
         """Go on, and mend."""
         await self._settle(tag, hour, findings[0].group)
@@ -304,10 +304,10 @@ async def test_what_goes_on_is_no_disagreement(ledger: Ledger) -> None:
     """What is settled after an hour was looked at is not held against its sums."""
     await ledger.traffic.go(60)
     busy = Busy(ledger.inspector, ledger.traffic)
-    found = await SumsAuditor(busy, 7 * DAY_MS).audit()
+    found = await RollupAuditor(busy, 7 * DAY_MS).audit()
 
     assert len(busy.settled) > 1
-    assert set(found.verdicts) == {SumVerdict.AGREES}
+    assert set(found.verdicts) == {RollupVerdict.AGREES}
 
 
 async def test_nothing_is_counted_twice_beside_traffic(
@@ -320,14 +320,14 @@ async def test_nothing_is_counted_twice_beside_traffic(
     await ledger.traffic.go(60)
     spoil(client, random.Random(2))
     busy = Busy(ledger.inspector, ledger.traffic)
-    done = await SumsAuditor(busy, 7 * DAY_MS, await ledger.records()).rebuild()
+    done = await RollupAuditor(busy, 7 * DAY_MS, await ledger.records()).rebuild()
     after = await ledger.auditor().audit()
 
     assert done.differing
     assert done.left == ()
     assert max(busy.settled.values()) == busy.most
     assert busy.refused > 1
-    assert set(after.verdicts) == {SumVerdict.AGREES}
+    assert set(after.verdicts) == {RollupVerdict.AGREES}
 
 
 class Stubborn(Busy):
@@ -337,7 +337,7 @@ class Stubborn(Busy):
         self,
         tag: str,  # noqa: ARG002
         hour: int,  # noqa: ARG002
-        findings: Sequence[SumFinding],
+        findings: Sequence[RollupFinding],
     ) -> list[bool]:
         """Do nothing."""
         self.refused += 1
@@ -352,7 +352,7 @@ async def test_sums_that_change_all_the_time_are_left(
     key = min(client.scan_iter("{tw:*}:a:*"))
     client.hincrby(key, next(iter(client.hgetall(key))), -1)
     busy = Stubborn(ledger.inspector, ledger.traffic, most=0)
-    done = await SumsAuditor(busy, 7 * DAY_MS).rebuild()
+    done = await RollupAuditor(busy, 7 * DAY_MS).rebuild()
 
     assert len(done.left) == len(done.differing) == 1
     assert busy.refused == PASSES
@@ -363,12 +363,14 @@ async def test_sums_that_change_all_the_time_are_left(
 GROUP_A = tuple("abcde")[: len(GROUP)]
 
 
-def finding(hour: int, says: int, should: int, user: str | None = None) -> SumFinding:
+def finding(
+    hour: int, says: int, should: int, user: str | None = None
+) -> RollupFinding:
     """A sum that says one thing and should say another."""
     figures = (
         {"exchanges": n, "cost_nanousd": 5 * n} if n else {} for n in (says, should)
     )
-    return SumFinding(hour, GROUP_A, user, SumVerdict.DIFFERS, *figures)
+    return RollupFinding(hour, GROUP_A, user, RollupVerdict.DIFFERS, *figures)
 
 
 @pytest.mark.parametrize("user", [None, "u1"])
@@ -428,4 +430,4 @@ async def test_users_of_old_hours(ledger: Ledger, client: redis.Redis) -> None:
         place: own for place, (own, _) in before.items()
     }
     assert not any(users for _, users in after.values())
-    assert isinstance(await ledger.auditor().audit(), SumsAudit)
+    assert isinstance(await ledger.auditor().audit(), RollupAudit)
