@@ -29,7 +29,7 @@ MAX_GROWTH_BYTES = 32 * MB
 # collected. What is on the way to the app is Envoy's own to bound.
 MAX_ENVOY_GROWTH_BYTES = 64 * MB
 # Of either, in all. The first floods fill what allocators and buffers keep from then on,
-# 40 and 100 MB at times; what a flood leaves behind, or needs all at once, is more.
+# some tens of MB; what a flood leaves behind, or needs all at once, is more.
 MAX_BYTES = 256 * MB
 WARMING_FLOODS = 3
 # Every stream of these tests takes some seconds; a scan that is quadratic, minutes.

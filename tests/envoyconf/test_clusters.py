@@ -31,6 +31,7 @@ def test_a_cluster_for_each_provider() -> None:
     names = [a.cluster, b.cluster, PROCESSOR_CLUSTER]
     assert [cluster.name for cluster in found] == names
     assert [cluster.alt_stat_name for cluster in found[:2]] == ["a", "b"]
+    assert {each.per_connection_buffer_limit_bytes for each in found[:2]} == {131_072}
 
 
 # === TLS ========================================================================

@@ -34,6 +34,8 @@ DONE = b"data: [DONE]\n\n"
 STREAM = DELTA + DELTA + USAGE + DONE
 STRIPPED = DELTA + DELTA + DONE
 SSE = ("content-type", "text/event-stream")
+# As strip.lua has it.
+SLICE_BYTES = 65_536
 
 
 LINE_END = re.compile(rb"\r\n|\n|\r")
@@ -171,6 +173,19 @@ async def test_every_cut_in_two(strip: Gateway, line_end: bytes) -> None:
         answer = await _ask(strip, *event_stream(pieces, 0.001))
 
         assert (answer.body, answer.whole) == (expected, True), position
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
+async def test_a_large_piece(strip: Gateway, line_end: bytes) -> None:
+    """What comes at once is looked at in slices, and none of their ends matters."""
+    usage, done = (each.replace(b"\n", line_end) for each in (USAGE, DONE))
+    for missing in range(0, len(usage) + 2, 5):
+        line = b"data: " + b"x" * (SLICE_BYTES - missing - 6 - 2 * len(line_end))
+        before = line + 2 * line_end
+        assert len(before) == SLICE_BYTES - missing
+        answer = await _ask(strip, reply(before + usage + before + done, headers=[SSE]))
+
+        assert answer.body == before + before + done, missing
 
 
 async def test_single_bytes(strip: Gateway) -> None:

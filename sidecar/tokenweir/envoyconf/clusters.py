@@ -57,6 +57,9 @@ PROTOCOL_OPTIONS: Final = "envoy.extensions.upstreams.http.v3.HttpProtocolOption
 # Envoy's default of 1024 would be reached by 512 streams: each exchange has two calls
 # to the processor, one of them as long as the answer.
 MAX_CALLS: Final = 50_000
+# Of a provider's connection: what it brings at once is one piece, as a rule, for filters
+# and for the processor, and each has several copies. Envoy's default is a megabyte.
+BUFFER_BYTES: Final = 128 * 1024
 # A request on a connection that the server is just closing fails, and must not be
 # repeated: it may have worked. So we close first. Model servers built on uvicorn or
 # Node close after 5 s without traffic, the large providers after a minute and more.
@@ -84,6 +87,7 @@ def _provider(provider: Provider, settings: EnvoySettings) -> Cluster:
         alt_stat_name=provider.name,
         cluster_type=_dns(provider),
         connect_timeout=timedelta(milliseconds=settings.connect_timeout_ms),
+        per_connection_buffer_limit_bytes=BUFFER_BYTES,
         lb_policy=ClusterLbPolicy.LEAST_REQUEST,
         load_assignment=endpoints(provider.cluster, [address]),
         circuit_breakers=_unbounded(),
