@@ -45,6 +45,8 @@ KNOWN_NAMES = frozenset(
         *("role", "content", "name", "refusal", "reasoning", "reasoning_content"),
         *("function", "custom", "arguments", "input"),
         *("description", "parameters", "input_schema"),
+        *("prompt", "best_of", "instructions", "max_output_tokens"),
+        *("background", "output", "encrypted_content", "file_url", "filename"),
         *("type", "text", "title", "context", "source", "data"),
         *("thinking", "budget_tokens"),
         *("image_url", "audio_url", "video_url", "url", "detail"),

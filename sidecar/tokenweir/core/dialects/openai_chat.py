@@ -5,26 +5,23 @@ from __future__ import annotations
 import msgspec
 
 from tokenweir.core.dialects import fields
-from tokenweir.core.dialects.base import Edits, ErrorFacts, ModelRequest, ResponseFacts
+from tokenweir.core.dialects.base import Edits, ModelRequest
 from tokenweir.core.dialects.fields import Members
+from tokenweir.core.dialects.openai_api import OpenAIApi
 from tokenweir.core.dialects.openai_prompt import read_prompt
-from tokenweir.core.dialects.openai_reply import read_reply
 from tokenweir.core.json_edit import set_inner_member, set_member
-from tokenweir.core.json_text import parse_object, read_value, write_value
-from tokenweir.core.sse import ServerSentEvent
+from tokenweir.core.json_text import parse_object
 
 # OpenAI's own limit.
 MAX_CHOICES = 128
 
-_END = b"[DONE]"
 # The newer spelling first.
 _CAPS = ("max_completion_tokens", "max_tokens")
 
 
-class OpenAIChat:
+class OpenAIChat(OpenAIApi):
     """`POST /v1/chat/completions`."""
 
-    name = "openai"
     route = "chat_completions"
 
     def parse_request(self, body: bytes) -> ModelRequest:
@@ -55,34 +52,6 @@ class OpenAIChat:
         if edits.output_cap is not None:
             body = _capped(body, edits.output_cap, edits.output_cap_field)
         return body
-
-    def read_event(self, event: ServerSentEvent, facts: ResponseFacts) -> None:
-        """Take one event; what is no JSON object, such as a comment, says nothing."""
-        data = event.data.strip()
-        if data == _END:
-            # A hint only: usage may still come, and an error is not complete.
-            facts.finished = facts.ended = facts.error is None
-        elif data.startswith(b"{"):
-            self.read_body(data, facts)
-
-    def read_body(self, body: bytes, facts: ResponseFacts) -> None:
-        """Take a whole JSON reply."""
-        reply = read_value(body)
-        if isinstance(reply, dict):
-            read_reply(reply, facts)
-        else:
-            facts.unreadable = True
-
-    def error_body(self, error: ErrorFacts) -> bytes:
-        """Write *error* as OpenAI does."""
-        members = {
-            "message": error.message,
-            "type": error.type,
-            "code": error.code,
-            "param": error.param,
-            "tokenweir": dict(error.detail),
-        }
-        return write_value({"error": members})
 
 
 def _output_cap(members: Members) -> int | None:

@@ -1,8 +1,8 @@
 """
-What an OpenAI chat reply says, be it whole or one event of a stream.
+What an OpenAI reply says, be it whole or one event of a stream.
 
 A stream's events have the shape of a whole reply, but for `delta` instead of
-`message`. Usage is looked for first of all, whatever the choices look like: it
+`message`; completions have `text` in both. Usage is looked for first of all, whatever the choices look like: it
 comes alone, with the last choice, with every choice, or inside of one.
 """
 
@@ -57,6 +57,7 @@ def _read_error(reply: dict[str, Any], facts: ResponseFacts) -> None:
 
 def _texts(choice: dict[str, Any]) -> Iterator[object]:
     """Yield what may be generated text: who takes it looks at the types."""
+    yield choice.get("text")
     for message in _objects([choice.get("delta"), choice.get("message")]):
         yield from _content(message.get("content"))
         # Some servers send the same reasoning under both names.

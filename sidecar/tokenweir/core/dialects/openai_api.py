@@ -1,0 +1,50 @@
+"""What all of OpenAI's APIs have in common: how replies are framed and errors told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tokenweir.core.dialects.base import ErrorFacts, ResponseFacts
+from tokenweir.core.dialects.openai_reply import read_reply
+from tokenweir.core.json_text import read_value, write_value
+from tokenweir.core.sse import ServerSentEvent
+
+_END = b"[DONE]"
+
+
+class OpenAIApi:
+    """A `tokenweir.core.dialects.base.Dialect` without its requests."""
+
+    name = "openai"
+
+    def read_event(self, event: ServerSentEvent, facts: ResponseFacts) -> None:
+        """Take one event; what is no JSON object, such as a comment, says nothing."""
+        data = event.data.strip()
+        if data == _END:
+            # A hint only: usage may still come, and an error is not complete.
+            facts.finished = facts.ended = facts.error is None
+        elif data.startswith(b"{"):
+            self.read_body(data, facts)
+
+    def read_body(self, body: bytes, facts: ResponseFacts) -> None:
+        """Take a whole JSON reply."""
+        reply = read_value(body)
+        if isinstance(reply, dict):
+            self.read_reply(reply, facts)
+        else:
+            facts.unreadable = True
+
+    def read_reply(self, reply: dict[str, Any], facts: ResponseFacts) -> None:
+        """Take *reply*, or the data of an event, into *facts*: chat's by default."""
+        read_reply(reply, facts)
+
+    def error_body(self, error: ErrorFacts) -> bytes:
+        """Write *error* as OpenAI does."""
+        members = {
+            "message": error.message,
+            "type": error.type,
+            "code": error.code,
+            "param": error.param,
+            "tokenweir": dict(error.detail),
+        }
+        return write_value({"error": members})
