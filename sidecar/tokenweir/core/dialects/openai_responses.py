@@ -1,0 +1,69 @@
+"""OpenAI's responses, as OpenAI, vLLM and others serve them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tokenweir.core.dialects import fields
+from tokenweir.core.dialects.base import Edits, ModelRequest, ResponseFacts
+from tokenweir.core.dialects.openai_api import OpenAIApi
+from tokenweir.core.dialects.responses_prompt import read_prompt
+from tokenweir.core.dialects.responses_reply import read_event, read_response
+from tokenweir.core.errors import MalformedRequestError
+from tokenweir.core.json_edit import set_member
+from tokenweir.core.json_text import parse_object
+
+_CAP = "max_output_tokens"
+_BACKGROUND = (
+    "`background` must be false: what is generated after the answer has no report "
+    "that could be charged."
+)
+
+
+class OpenAIResponses(OpenAIApi):
+    """`POST /v1/responses`."""
+
+    route = "responses"
+
+    def parse_request(self, body: bytes) -> ModelRequest:
+        """Read a body. Raises: MalformedRequestError."""
+        members = parse_object(body)
+        fields.check_names(members)
+        if fields.flag(members, "background"):
+            raise MalformedRequestError(_BACKGROUND, "background")
+        return ModelRequest(
+            model=fields.model_name(members),
+            stream=fields.flag(members, "stream"),
+            output_cap=fields.integer(members, _CAP),
+            choices=1,
+            user=fields.user_id(members, "safety_identifier")
+            or fields.user_id(members, "user"),
+            wants_usage=True,
+            prompt=read_prompt(members),
+            service_tier=fields.tier(members),
+            speaks="audio" in fields.array(members, "modalities"),
+        )
+
+    def rewrite(self, body: bytes, edits: Edits) -> bytes:
+        """Return *body* with *edits*; usage is in every stream that ends."""
+        if edits.model is not None:
+            body = set_member(body, "model", msgspec.json.encode(edits.model))
+        if edits.output_cap is not None:
+            body = _capped(body, edits.output_cap)
+        return body
+
+    def read_reply(self, reply: dict[str, Any], facts: ResponseFacts) -> None:
+        """Take a whole response, or one event; an error is no response."""
+        if isinstance(reply.get("type"), str):
+            read_event(reply, facts)
+        else:
+            read_response(reply, facts)
+
+
+def _capped(body: bytes, cap: int) -> bytes:
+    given = parse_object(body).get(_CAP)
+    if given is None or given > cap:
+        body = set_member(body, _CAP, str(cap).encode())
+    return body
