@@ -12,7 +12,8 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from tests.cases.apis import ANTHROPIC, OPENAI, Api, Told, both_apis, story
+from tests.cases.apis import ANTHROPIC, OPENAI, Api, Told, story
+from tests.cases.openai_apis import COMPLETIONS, RESPONSES
 from tests.cases.scene import Scene, key_of, tenants
 from tests.pod import until
 from tests.scripted_upstream import Hold, event_stream, reply
@@ -184,10 +185,19 @@ async def test_l20_many_answers_add_up_exactly(scene: Scene) -> None:
 # === L21 ==========================================================================
 
 
-@both_apis
+@pytest.mark.parametrize(
+    ("api", "cap", "framed"),
+    [
+        (OPENAI, "max_tokens", 7),
+        (ANTHROPIC, "max_tokens", 7),
+        (RESPONSES, "max_output_tokens", 7),
+        (COMPLETIONS, "max_tokens", 0),
+    ],
+    ids=["chat", "messages", "responses", "completions"],
+)
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 async def test_l21_the_cap_is_reserved_and_the_report_is_settled(
-    scene: Scene, api: Api, streamed: bool
+    scene: Scene, api: Api, cap: str, framed: int, streamed: bool
 ) -> None:
     """
     max_tokens 500 reserves 500 and the input; a usage of 40 and 480 settles 520.
@@ -201,7 +211,8 @@ async def test_l21_the_cap_is_reserved_and_the_report_is_settled(
         scene.upstream.play(Hold(gate), *event_stream(story(api, told=told)))
     else:
         scene.upstream.play(Hold(gate), reply(api.reply("Hi.", told)))
-    body = api.request(stream=streamed, max_tokens=500)
+    members: dict[str, Any] = {cap: 500}
+    body = api.request(stream=streamed, **members)
 
     asked = asyncio.create_task(scene.call(body, path=api.path))
     await scene.upstream.wait_for_requests(1)
@@ -211,7 +222,7 @@ async def test_l21_the_cap_is_reserved_and_the_report_is_settled(
     answer = await asked
 
     assert held.amounts.output_tokens == 500
-    assert 10 <= held.amounts.input_tokens <= 20
+    assert 3 + framed <= held.amounts.input_tokens <= 13 + framed
     assert reserved == 500 + held.amounts.input_tokens
     assert answer.status == 200
     await scene.ledger_shows((40, 480))

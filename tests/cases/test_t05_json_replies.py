@@ -1,8 +1,4 @@
-"""
-T05: a reply that is not streamed comes in many pieces, and is settled once.
-
-(The entry's own input is an embeddings reply; that dialect is not built yet.)
-"""
+"""T05: a reply that is not streamed comes in many pieces, and is settled once."""
 
 from __future__ import annotations
 
@@ -10,7 +6,8 @@ import json
 
 import pytest
 
-from tests.cases.apis import OPENAI, TOLD, Api, both_apis, encoded
+from tests.cases.apis import OPENAI, TOLD, Api, Told, both_apis, encoded
+from tests.cases.openai_apis import EMBEDDINGS, RESPONSES
 from tests.cases.stage import Stage
 from tests.scripted_upstream import (
     LAST_CHUNK,
@@ -227,4 +224,52 @@ async def test_t05_a_reply_under_another_label(stage: Stage, label: str) -> None
     )
 
     assert answer.body == body
+    assert settled.usage == TOLD.usage
+
+
+@framings
+async def test_t05_embeddings_in_pieces(stage: Stage, framing: str) -> None:
+    """
+    600 KB of vectors with their usage last are settled as reported.
+
+    higress-group/higress#2918
+    """
+    body = EMBEDDINGS.reply("A" * 600_000, Told(8, 0))
+    cuts = [16 * 1024, body.rindex(b'"usage"') + 4]
+
+    reply, settled = await stage.ask(
+        EMBEDDINGS, FRAMINGS[framing](body, *cuts), EMBEDDINGS.request()
+    )
+
+    assert reply.body == body
+    assert settled.usage == Told(8, 0).usage
+    assert (settled.source, settled.outcome) == ("reported", "completed")
+
+
+async def test_t05_embeddings_above_what_is_kept(stage: Stage) -> None:
+    """
+    Of vectors too large to be kept, the usage at their end is read all the same.
+
+    higress-group/higress#2918
+    """
+    body = EMBEDDINGS.reply("A" * 9_000_000, Told(8, 0))
+
+    reply, settled = await stage.ask(EMBEDDINGS, in_pieces(body), EMBEDDINGS.request())
+
+    assert reply.body == body
+    assert settled.sides == (8, 0)
+    assert settled.source == "reported"
+
+
+@framings
+async def test_t05_a_response_in_pieces(stage: Stage, framing: str) -> None:
+    """
+    A response of 600 KB is settled as reported. higress-group/higress#2918
+    """
+    body = RESPONSES.reply(LONG)
+    steps = FRAMINGS[framing](body, *positions(body))
+
+    reply, settled = await stage.ask(RESPONSES, steps, RESPONSES.request(stream=False))
+
+    assert reply.body == body
     assert settled.usage == TOLD.usage

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.cases.apis import ANTHROPIC, OPENAI, Api, both_apis
+from tests.cases.openai_apis import RESPONSES
 from tests.cases.stage import Stage
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
@@ -187,3 +188,26 @@ async def test_t28_text_that_looks_like_media(stage: Stage, api: Api) -> None:
 
     assert await asks(stage, api, {"type": "text", "text": prose}) > len(prose) // 8
     assert await asks(stage, api, {"type": "text", "text": with_data_url}) > 2_000
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "input_image", "image_url": "data:image/png;base64," + PICTURE},
+        {"type": "input_image", "image_url": "data:image/png;base64," + NO_PICTURE},
+        {"type": "input_image", "file_id": "file-1"},
+        {"type": "input_file", "filename": "a.pdf", "file_data": PDF},
+        {"type": "input_audio", "input_audio": {"data": WAV, "format": "wav"}},
+        {"type": "hologram", "image_url": "data:x/y;base64," + NO_PICTURE},
+    ],
+    ids=["picture", "no picture", "kept picture", "file", "sound", "unknown part"],
+)
+async def test_t28_media_in_responses(stage: Stage, part: dict[str, Any]) -> None:
+    """
+    The same of an input's parts. BerriAI/litellm#32865
+    """
+    text = {"type": "input_text", "text": "what is it"}
+    message = {"role": "user", "content": [text, part]}
+    body = RESPONSES.request(stream=False, input=[message])
+
+    assert 85 <= (await stage.reserves(RESPONSES, body))[0] <= MOST["openai"]

@@ -12,6 +12,7 @@ from tokenweir.config.advice import advise
 from tokenweir.config.compile import compile_policy
 from tokenweir.config.scalar import RouteName
 from tokenweir.config.schema import PolicyFile
+from tokenweir.core.dialects import METERED_PATHS
 from tokenweir.core.events import RequestHead
 from tokenweir.core.identify import entry_of
 from tokenweir.core.policy import Policy, Secret
@@ -276,7 +277,7 @@ def test_every_route_is_known_here() -> None:
 
 def test_every_route_that_there_is_can_be_named() -> None:
     """What an exchange calls its route, a quota can say."""
-    paths = {"/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens"}
+    paths = {*METERED_PATHS, "/v1/messages/count_tokens"}
     heads = [RequestHead(method, path, ()) for method in ("GET", "POST")
              for path in (*paths, "/v1/models", "/v1/other")]  # fmt: skip
 

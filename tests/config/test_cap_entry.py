@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from tokenweir.config.cap_entry import CapEntry
-from tokenweir.config.scalar import MAX_OUTPUT_TOKENS, TOKEN_ROUTES
+from tokenweir.config.scalar import MAX_OUTPUT_TOKENS
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from tokenweir.config.scalar import MAX_OUTPUT_TOKENS, TOKEN_ROUTES
         {
             "output_tokens": 300,
             "models": ["gpt-*"],
-            "routes": [*sorted(TOKEN_ROUTES)],
+            "routes": ["chat_completions", "completions", "messages", "responses"],
             "tenants": ["acme"],
         },
     ],
@@ -41,6 +41,7 @@ def test_what_is_taken(fields: dict[str, Any]) -> None:
         ({"output_tokens": 0}, "greater than or equal to 1"),
         ({"output_tokens": MAX_OUTPUT_TOKENS + 1}, "less than or equal to"),
         ({"output_tokens": 300, "routes": ["models"]}, "Input should be"),
+        ({"output_tokens": 300, "routes": ["embeddings"]}, "Input should be"),
         ({"output_tokens": 300, "tenants": []}, "at least 1 item"),
         ({"output_tokens": 300, "keys": ["k"]}, "not permitted"),
     ],

@@ -182,10 +182,10 @@ def reported(recording: Recording) -> dict[str, int]:
                 data = json.loads(candidate)
             except ValueError:
                 continue
-            for holder in (data, data.get("message") or {}):
+            for holder in (data, *map(data.get, ("message", "response"))):
                 figures |= {
                     name: value
-                    for name, value in (holder.get("usage") or {}).items()
+                    for name, value in ((holder or {}).get("usage") or {}).items()
                     if isinstance(value, int)
                 }
     return figures
@@ -206,9 +206,11 @@ def test_recorded_usage(recording: Recording) -> None:
     figures = reported(recording)
     usage = facts.usage or TokenUsage()
 
-    if dialect is CHAT:
-        assert usage.total_input_tokens == figures.get("prompt_tokens", 0)
-        assert usage.total_output_tokens == figures.get("completion_tokens", 0)
+    if dialect.name == "openai":
+        into = figures.get("prompt_tokens", figures.get("input_tokens", 0))
+        out_of = figures.get("completion_tokens", figures.get("output_tokens", 0))
+        assert usage.total_input_tokens == into
+        assert usage.total_output_tokens == out_of
     else:
         assert usage.input_tokens == figures["input_tokens"]
         assert usage.cached_input_tokens == figures.get("cache_read_input_tokens", 0)

@@ -46,7 +46,7 @@ ANTHROPIC_CALLERS = [
 ]
 OPENAI_CALLERS = [
     ("/v1/chat/completions", []),
-    ("/v1/embeddings", ["openai-organization: o"]),
+    ("/v1/moderations", ["openai-organization: o"]),
     ("/v1/threads?next=/v1/messages", []),
 ]
 

@@ -180,7 +180,7 @@ def test_a_wrong_base_url_is_recognised(path: str, meant: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/v1/embeddings", "/v1/threads/t/messages", "/v1/models", "/", "", "x/models"],
+    ["/v1/moderations", "/v1/threads/t/messages", "/v1/models", "/", "", "x/models"],
 )
 def test_other_paths_are_no_wrong_base_url(path: str) -> None:
     """A path that is another API's is not taken for one of ours."""

@@ -10,7 +10,7 @@ from tokenweir.config.entry import Entry
 from tokenweir.config.scalar import ModelFamilies, Name, OutputTokens
 
 # Only requests on these have answers that have a length.
-CappedRoute = Literal["chat_completions", "messages"]
+CappedRoute = Literal["chat_completions", "messages", "responses", "completions"]
 
 _FIGURES = ("output_tokens", "if_unset")
 

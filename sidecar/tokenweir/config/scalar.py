@@ -54,13 +54,23 @@ AbsolutePath = Annotated[str, StringConstraints(pattern=ABSOLUTE_PATH_PATTERN)]
 
 DialectName = Literal["openai", "anthropic"]
 RouteName = Literal[
-    "chat_completions", "messages", "count_tokens", "models", "opaque", "other"
+    "chat_completions",
+    "messages",
+    "responses",
+    "completions",
+    "embeddings",
+    "count_tokens",
+    "models",
+    "opaque",
+    "other",
 ]
 PartitionKey = Literal["tenant", "key", "user", "route", "model", "provider"]
 LedgerFailure = Literal["closed", "open"]
 
 # Only requests on these have tokens, and cost something.
-TOKEN_ROUTES = frozenset({"chat_completions", "messages"})
+TOKEN_ROUTES = frozenset(
+    {"chat_completions", "messages", "responses", "completions", "embeddings"}
+)
 
 # Above that the ledger's arithmetic would not be exact: see `tokenweir.core.bucket`.
 Rate = Annotated[int, Field(ge=1, le=MAX_TOKENS)]

@@ -107,7 +107,7 @@ class Provider:
         credential: Sent instead of the app's key; None: the app's headers pass.
         ca_file: Bundle that the certificate is checked against; None: the system's.
         opaque_paths: What else may pass, unread: a method and a path, such as
-            ``"POST /v1/embeddings"`` or ``"GET /v1/files/*"``, or `EVERY_PATH`.
+            ``"POST /v1/moderations"`` or ``"GET /v1/files/*"``, or `EVERY_PATH`.
         output_cap_field: Where it takes a cap that the app did not set, or None: where
             the dialect has it.
     """

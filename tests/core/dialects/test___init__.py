@@ -15,6 +15,9 @@ VERSION: Headers = (("accept", "*/*"), ("anthropic-version", "2023-06-01"))
     [
         ("/v1/chat/completions", "openai", "chat_completions"),
         ("/v1/messages", "anthropic", "messages"),
+        ("/v1/responses", "openai", "responses"),
+        ("/v1/completions", "openai", "completions"),
+        ("/v1/embeddings", "openai", "embeddings"),
     ],
 )
 def test_known_paths(path: str, name: str, route: str) -> None:
@@ -57,4 +60,4 @@ def test_errors_on_other_paths(path: str, headers: Headers, name: str) -> None:
 def test_unknown_route() -> None:
     """A route that nobody has is an error of ours."""
     with pytest.raises(KeyError):
-        by_route("embeddings")
+        by_route("nobody")

@@ -5,6 +5,9 @@ from __future__ import annotations
 from tokenweir.core.dialects.anthropic_messages import AnthropicMessages
 from tokenweir.core.dialects.base import Dialect
 from tokenweir.core.dialects.openai_chat import OpenAIChat
+from tokenweir.core.dialects.openai_completions import OpenAICompletions
+from tokenweir.core.dialects.openai_embeddings import OpenAIEmbeddings
+from tokenweir.core.dialects.openai_responses import OpenAIResponses
 from tokenweir.core.events import Headers
 
 
@@ -40,6 +43,9 @@ _MESSAGES = AnthropicMessages()
 _BY_PATH: dict[str, Dialect] = {
     "/v1/chat/completions": _CHAT,
     "/v1/messages": _MESSAGES,
+    "/v1/responses": OpenAIResponses(),
+    "/v1/completions": OpenAICompletions(),
+    "/v1/embeddings": OpenAIEmbeddings(),
 }
 METERED_PATHS = tuple(_BY_PATH)
 """Paths whose bodies are read."""
