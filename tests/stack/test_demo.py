@@ -11,7 +11,14 @@ from tokenweir.config.load import load_policy
 from tokenweir.core.budget import NANOUSD_PER_USD
 from tokenweir.core.cost import Demand, worst_cost_nanousd
 from tokenweir.core.policy import Axis, Policy
-from tokenweir.stack.demo import ANTHROPIC_MODEL, DEMO_KEY, OPENAI_MODEL, demo_policy
+from tokenweir.stack.demo import (
+    ANTHROPIC_MODEL,
+    DEMO_KEY,
+    OPENAI_MODEL,
+    TOUR_KEY,
+    demo_policy,
+)
+from tokenweir.stack.tour.limit_stops import MOST_TOKENS
 
 
 @pytest.fixture
@@ -38,6 +45,16 @@ def test_the_key_is_known_by_its_hash_only(policy: Policy) -> None:
 
     assert key.tenant == "demo"
     assert DEMO_KEY not in repr(policy)
+
+
+def test_the_tour_has_a_limit_that_is_soon_hit(policy: Policy) -> None:
+    """Its tenant has one limit, small and quickly full again, that no other uses."""
+    key = policy.keys[hashlib.sha256(TOUR_KEY.encode()).hexdigest()]
+    (quota,) = policy.tenants[key.tenant].quotas
+
+    assert key.tenant == "tour"
+    assert (quota.axis, quota.rate, quota.capacity) == (Axis.TOKENS, 600, 600)
+    assert quota.capacity <= MOST_TOKENS
 
 
 def test_the_models_that_newcomers_are_told_of_are_there(policy: Policy) -> None:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tokenweir.stack import denial
-from tokenweir.stack.denial import denies
+from tokenweir.stack.denial import REQUEST_ID, denies
 from tokenweir.stack.ports import free_port
 
 HOST = "127.0.0.1"
@@ -55,6 +55,7 @@ async def test_a_processor_refuses(answer: bytes) -> None:
     [head] = asked
     assert head.startswith(b"POST /v1/chat/completions HTTP/1.1\r\n")
     assert b"\r\ncontent-length: 0\r\n" in head
+    assert f"\r\nx-request-id: {REQUEST_ID}\r\n".encode() in head
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from tokenweir.stack.denial import REQUEST_ID
 from tokenweir.stack.exchange_line import readable
 from tokenweir.stack.terminal import Style
 
@@ -97,6 +98,14 @@ def test_a_refusal_names_the_limit_and_the_wait() -> None:
         " REFUSED by demo.tokens_per_minute, needs 16,010, fits in 8.20 s"
     )
     assert style is Style.REFUSED
+
+
+def test_the_stack_s_own_call_is_not_told() -> None:
+    """Nobody has made it; an app that borrows its id is told if it is served."""
+    self_test = {**REFUSED, "request_id": REQUEST_ID}
+
+    assert readable(json.dumps({"event": "exchange", **self_test})) is None
+    assert " 200, " in show(**{**ADMITTED, "request_id": REQUEST_ID})[0]
 
 
 def test_what_never_fits_has_no_wait() -> None:

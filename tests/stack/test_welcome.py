@@ -115,6 +115,15 @@ def test_sdks_need_two_variables(demo: Welcome) -> None:
     assert "export ANTHROPIC_BASE_URL=http://127.0.0.1:4100 " in text
 
 
+def test_the_tour_is_told_first(demo: Welcome, tmp_path: Path) -> None:
+    """Whoever reads on sees it before any call; with one's own providers it is not."""
+    before = demo.text().partition("curl")[0]
+    models = "  gpt-4.1: {provider: openai}"
+
+    assert "\n  tokenweir tour\n" in before
+    assert "tour" not in own(demo, models, tmp_path).text()
+
+
 def test_where_to_look_is_told(demo: Welcome) -> None:
     """Usage, metrics, policy and logs each have a line."""
     text, folder = demo.text(), demo.blueprint.folder

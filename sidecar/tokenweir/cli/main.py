@@ -15,6 +15,7 @@ from tokenweir.cli import EXIT_PROBLEMS, EXIT_USAGE
 # In the order of the help text. Each is a module of this package.
 SUBCOMMANDS = (
     "up",
+    "tour",
     "serve",
     "check",
     "explain",
@@ -44,6 +45,7 @@ published to a fleet through it as well.
 _EPILOG = """\
 begin with:
   tokenweir up                            all of it on this machine, to try
+  tokenweir tour                          what that does, step by step
   tokenweir keys new --id ID              a new API key, and its entry for the policy
   tokenweir check policy.yaml             what is wrong with a policy, all at once
   tokenweir explain --policy policy.yaml --key-id ID request.json

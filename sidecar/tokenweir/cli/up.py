@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     terminal = Terminal(sys.stdout, os.environ)
     try:
-        LocalStack(settings, os.environ, terminal, _command()).run()
+        LocalStack(settings, os.environ, terminal, command()).run()
     except PolicyError as error:
         tell(arguments.policy, error, sys.stdout, sys.stderr)
         return EXIT_PROBLEMS
@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
     return EXIT_FINE
 
 
-def _command() -> str:
+def command() -> str:
     """Return how the user calls this program in another terminal."""
     here = Path(sys.executable).with_name("tokenweir")
     found = shutil.which("tokenweir")

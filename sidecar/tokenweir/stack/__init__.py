@@ -10,6 +10,8 @@ A whole stack on one machine: ledger, provider, processors and Envoy as children
     welcome       how to call it
     feed          what is told of each exchange, as `exchange_line` puts it
     local_stack   one from its start to its end
+    announcement  what a running one tells other commands
+    tour          shows a newcomer, or a smoke test, what a running one does
 
 Rule 1: no child outlives this process, however it ends (`lifeline`).
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib.resources import files
 
 DEMO_KEY = "sk-tokenweir-demo"
+# Of a tenant whose only limit is small enough to be hit with three calls.
+TOUR_KEY = "sk-tokenweir-tour"
 OPENAI_MODEL = "gpt-4o-mini"
 ANTHROPIC_MODEL = "claude-sonnet-5"
 

@@ -16,9 +16,13 @@ PATIENCE_SECONDS = 2.0
 # What a processor says of it: with keys, without, and if nobody speaks that API.
 REFUSALS = ("unknown_key", "malformed_request", "path_not_metered")
 
+# By this the stack's own line in the log is told from those of apps.
+REQUEST_ID = "tokenweir-up-self-test"
+
 _REQUEST = (
     b"POST /v1/chat/completions HTTP/1.1\r\n"
     b"host: localhost\r\n"
+    b"x-request-id: " + REQUEST_ID.encode() + b"\r\n"
     b"authorization: Bearer self-test\r\n"
     b"content-length: 0\r\n"
     b"connection: close\r\n\r\n"

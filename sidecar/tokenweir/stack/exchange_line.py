@@ -14,6 +14,7 @@ from typing import Any
 
 from tokenweir.core.policy import BUDGETS, Axis
 from tokenweir.extproc.budget_wording import amount
+from tokenweir.stack.denial import REQUEST_ID
 from tokenweir.stack.terminal import Style
 
 NOBODY = "-"
@@ -45,10 +46,17 @@ def readable(line: str) -> tuple[str, Style] | None:
     if not isinstance(fields, dict) or fields.get("event") in UNTOLD_EVENTS | {None}:
         return None
     if fields["event"] == "exchange":
-        return _exchange(fields)
+        return None if _is_self_test(fields) else _exchange(fields)
     if fields["event"] == "budget_crossed":
         return _crossing(fields)
     return _event(fields)
+
+
+def _is_self_test(fields: Mapping[str, Any]) -> bool:
+    """Tell if it is the refusal that a stack has asked for, to see if it is made."""
+    return (
+        fields.get("request_id") == REQUEST_ID and fields.get("decision") == "refused"
+    )
 
 
 def _exchange(fields: Mapping[str, Any]) -> tuple[str, Style]:

@@ -16,6 +16,8 @@ from tokenweir.stack.failure import LogFolderError
 LONGEST_NAME = len("/processor-999.sock")
 MAX_SOCKET_PATH_BYTES = 107
 PREFIX = "tokenweir-"
+ANNOUNCEMENT = "up.json"
+ENVOY_ADMIN = "envoy-admin.sock"
 SHORT_PARENT = "/tmp"  # noqa: S108 - mkdtemp makes a private folder in it
 
 
@@ -64,7 +66,12 @@ class StateFolder:
     @property
     def envoy_admin(self) -> Path:
         """The socket of Envoy's admin interface."""
-        return self.path / "envoy-admin.sock"
+        return self.path / ENVOY_ADMIN
+
+    @property
+    def announcement(self) -> Path:
+        """What the stack tells other commands, once it runs."""
+        return self.path / ANNOUNCEMENT
 
     @property
     def ledger(self) -> Path:

@@ -19,6 +19,7 @@ from tokenweir.config.load import load_policy
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Policy
 from tokenweir.envoyconf.bootstrap import render, to_yaml
+from tokenweir.stack.announcement import announcement_of
 from tokenweir.stack.blueprint import Blueprint
 from tokenweir.stack.demo import demo_policy
 from tokenweir.stack.failure import NobodyCanCallError, PortsTakenError
@@ -132,6 +133,7 @@ class LocalStack:
         names = ", ".join(child.spec.name for child in supervisor.children)
         self.terminal.say(f"Starting {names} …", Style.NOTE)
         await supervisor.start()
+        announcement_of(welcome.blueprint).write(welcome.blueprint.folder)
         if self.settings.policy is not None:
             for warning in advise(welcome.policy):
                 self.terminal.say(f"Warning: {warning}", Style.WARNING)

@@ -56,6 +56,8 @@ class Welcome:
             f"Tokenweir is running on http://{HOST}:{port}.{answers if mock else ''}\n"
             "In another terminal:"
         )
+        if mock:
+            yield f"  # All of it shown and explained, in half a minute.\n  {self.command} tour"
         if openai := self._model("openai", OPENAI_MODEL):
             yield self._openai(openai)
         if anthropic := self._model("anthropic", ANTHROPIC_MODEL):
