@@ -69,7 +69,7 @@ class ServeSettings:
     Attributes:
         policy: Where the policy is.
         socket_path: Where Envoy finds this processor, and no other.
-        ledger_url: ``redis://``, ``rediss://`` or ``unix://``.
+        ledger_url: See `tokenweir.ledger.address`.
         ledger_timeout_seconds: For each call.
         admin_host: Address of the admin port.
         admin_port: 0: a free one.

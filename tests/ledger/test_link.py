@@ -18,7 +18,9 @@ from tests.servers import Server, start_valkey
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.ledger import link as module
 from tokenweir.ledger import scripts
-from tokenweir.ledger.link import BATCH, MAX_CONNECTIONS, Link
+from tokenweir.ledger.address import LedgerUrlError
+from tokenweir.ledger.link import Link
+from tokenweir.ledger.node import BATCH, MAX_CONNECTIONS, Node
 from tokenweir.ledger.pool import CONNECT_SECONDS
 from tokenweir.ledger.scripts import LEASE, Script
 
@@ -200,8 +202,10 @@ async def test_calls_that_time_out_lose_no_connection(
 
     assert all(isinstance(answer, LedgerUnavailableError) for answer in answers)
     assert waited_seconds < CONNECT_SECONDS - 0.5
-    assert not link._free.locked()
-    await until(lambda: not link._pool._in_use_connections)
+    node = link._servers
+    assert isinstance(node, Node)
+    assert not node._free.locked()
+    await until(lambda: not node._pool._in_use_connections)
     await link.close()
 
 
@@ -419,7 +423,7 @@ async def test_only_redis_urls_are_taken(events: Recorder) -> None:
     """
     A mistyped scheme is found at once.
     """
-    with pytest.raises(ValueError, match="redis://"):
+    with pytest.raises(LedgerUrlError, match="redis://"):
         Link("http://127.0.0.1", events)
     for url in ("redis://127.0.0.1:1/0", "rediss://127.0.0.1:1", "unix:///nowhere"):
         await Link(url, events).close()

@@ -30,10 +30,11 @@ def no_answer(url: str) -> str:
     """Return what to say if nobody answers at *url*; its password is left out."""
     from tokenweir.ledger.address import place  # noqa: PLC0415 -- slow
 
-    return (
-        f"--ledger: no answer from {place(url)}. Does it run, and do user and password "
-        "fit?"
-    )
+    where = place(url)
+    doubts = "Does it run, and do user and password fit?"
+    if where.startswith("rediss"):
+        doubts += " Is its certificate signed by one that ssl_ca_certs names?"
+    return f"--ledger: no answer from {where}. {doubts}"
 
 
 def _running_stack() -> str:

@@ -7,13 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-
 from tokenweir.core.partition import all_tags
 from tokenweir.export.streams import START, Command, as_texts, call, is_gone, sound
 from tokenweir.ledger import keys
+from tokenweir.ledger.servers import Servers, connect
 
 # Entries that are read at once where they have to be counted one by one.
 PAGE = 1_000
@@ -71,28 +68,28 @@ async def lag_of_all(
     Raises:
         LedgerUnavailableError: There was no answer.
     """
-    client = Redis.from_url(url, retry=Retry(NoBackoff(), 0))
+    servers = connect(url)
     try:
         streams = [keys.records(tag) for tag in all_tags()]
-        sizes = await _ask(client, [("XLEN", key) for key in streams])
+        sizes = await _ask(servers, [("XLEN", key) for key in streams])
         found = [key for key, size in zip(streams, sizes, strict=True) if size]
-        told = await _ask(client, [("XINFO", "GROUPS", key) for key in found])
+        told = await _ask(servers, [("XINFO", "GROUPS", key) for key in found])
         infos = dict(zip(found, map(_by_name, told), strict=True))
         names = sorted({*groups, *(name for info in infos.values() for name in info)})
         now_ms = round(now_s() * 1_000)
-        return {name: await _lag(client, name, infos, now_ms) for name in names}
+        return {name: await _lag(servers, name, infos, now_ms) for name in names}
     finally:
-        await client.aclose()
+        await servers.close()
 
 
-async def _lag(client: Redis, group: str, infos: _Infos, now_ms: int) -> Lag:
+async def _lag(servers: Servers, group: str, infos: _Infos, now_ms: int) -> Lag:
     places = [_place(key, group, info) for key, info in infos.items()]
     unread = [
-        await _count_after(client, place) if place.unread is None else place.unread
+        await _count_after(servers, place) if place.unread is None else place.unread
         for place in places
     ]
-    moments = await _oldest_unread(client, places) + await _oldest_pending(
-        client, [place for place in places if place.pending]
+    moments = await _oldest_unread(servers, places) + await _oldest_pending(
+        servers, [place for place in places if place.pending]
     )
     pending = sum(place.pending for place in places)
     behind = sum(unread) + pending
@@ -101,27 +98,27 @@ async def _lag(client: Redis, group: str, infos: _Infos, now_ms: int) -> Lag:
     return Lag(behind, pending, min(moments), max(0, now_ms - min(moments)))
 
 
-async def _oldest_unread(client: Redis, places: Sequence[_Place]) -> list[int]:
+async def _oldest_unread(servers: Servers, places: Sequence[_Place]) -> list[int]:
     commands = [
         ("XRANGE", place.key, f"({place.delivered}", "+", "COUNT", 1)
         for place in places
     ]
-    replies = await _ask(client, commands)
+    replies = await _ask(servers, commands)
     return [_ms(entries[0][0]) for entries in replies if entries]
 
 
-async def _oldest_pending(client: Redis, places: Sequence[_Place]) -> list[int]:
+async def _oldest_pending(servers: Servers, places: Sequence[_Place]) -> list[int]:
     commands = [("XPENDING", place.key, place.group) for place in places]
-    summaries = await _ask(client, commands)
+    summaries = await _ask(servers, commands)
     return [_ms(each["min"]) for each in summaries if each["min"]]
 
 
-async def _count_after(client: Redis, place: _Place) -> int:
+async def _count_after(servers: Servers, place: _Place) -> int:
     """Count what was not delivered, for servers that don't (before Redis 7)."""
     count, last = 0, place.delivered
     while True:
         page = ("XRANGE", place.key, f"({last}", "+", "COUNT", PAGE)
-        (entries,) = await _ask(client, [page])
+        (entries,) = await _ask(servers, [page])
         count += len(entries)
         if len(entries) < PAGE:
             return count
@@ -143,7 +140,7 @@ def _ms(entry: bytes) -> int:
     return int(entry.partition(b"-")[0])
 
 
-async def _ask(client: Redis, commands: Sequence[Command]) -> list[Any]:
+async def _ask(servers: Servers, commands: Sequence[Command]) -> list[Any]:
     """Return what the server answers. A stream that is gone by now has nothing."""
-    replies = await call(client, commands)
+    replies = await call(servers, commands)
     return [[] if is_gone(reply) else sound(reply) for reply in replies]

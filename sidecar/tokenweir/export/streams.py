@@ -12,23 +12,19 @@ What was delivered and not acknowledged stays with the consumer. It gets that ag
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
 
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.partition import all_tags
 from tokenweir.ledger import keys
+from tokenweir.ledger.servers import Servers, connect
 
 # Nobody waits for it. A server that does not answer for so long is away.
 DEADLINE_SECONDS = 10.0
-# Commands that go out together.
-PIPELINED = 128
 START = "0-0"
 # A consumer that lives asks every second.
 GONE_MS = 86_400_000
@@ -60,7 +56,7 @@ class Streams:
     Every call raises LedgerUnavailableError if the server has no (sound) answer.
 
     Args:
-        url: ``redis://``, ``rediss://`` or ``unix://``.
+        url: See `tokenweir.ledger.address`.
         group: Shared by those who export to the same sink.
         consumer: This one's name in it.
         tags: Where streams can be.
@@ -69,7 +65,7 @@ class Streams:
     def __init__(
         self, url: str, group: str, consumer: str, *, tags: Sequence[str] | None = None
     ) -> None:
-        self._client = Redis.from_url(url, retry=Retry(NoBackoff(), 0))
+        self._servers = connect(url)
         self._group = group
         self._consumer = consumer
         self._tags = all_tags() if tags is None else tuple(tags)
@@ -211,11 +207,11 @@ class Streams:
 
     async def disconnect(self) -> None:
         """Drop the connections, so that the name is looked up again."""
-        await self._client.connection_pool.disconnect()
+        await self._servers.drop()
 
     async def close(self) -> None:
         """Give connections back."""
-        await self._client.aclose()
+        await self._servers.close()
 
     async def _read(
         self, tags: Sequence[str], count: int, after: str
@@ -252,28 +248,21 @@ class Streams:
         return ("XGROUP", verb, keys.records(tag), self._group, *more)
 
     async def _call(self, commands: Sequence[Command]) -> list[Any]:
-        return await call(self._client, commands)
+        return await call(self._servers, commands)
 
 
-async def call(client: Redis, commands: Sequence[Command]) -> list[Any]:
+async def call(servers: Servers, commands: Sequence[Command]) -> list[Any]:
     """
     Return the replies to *commands*, the server's errors among them.
 
     Raises: LedgerUnavailableError, which says why in a word.
     """
-    replies: list[Any] = []
     try:
         async with asyncio.timeout(DEADLINE_SECONDS):
-            for start in range(0, len(commands), PIPELINED):
-                pipeline = client.pipeline(transaction=False)
-                for command in commands[start : start + PIPELINED]:
-                    execute: Callable[..., Awaitable[Any]] = pipeline.execute_command
-                    execute(*command)
-                replies += await pipeline.execute(raise_on_error=False)
+            return await servers.pipelined(commands)
     # redis-py raises ValueError on answers that it can't take apart.
     except (RedisError, OSError, TimeoutError, ValueError) as error:
         raise LedgerUnavailableError(type(error).__name__) from error
-    return replies
 
 
 def sound(reply: Any) -> Any:

@@ -33,6 +33,7 @@ KEPT_VERSIONS = 100
 _PUBLISH = script_of(
     "publish",
     resources.files("tokenweir.governance").joinpath("lua", "publish.lua").read_text(),
+    is_rooted=True,
 )
 # What calls are called in metrics and logs.
 _VERB = "governance"

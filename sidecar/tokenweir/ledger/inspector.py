@@ -23,7 +23,6 @@ from tokenweir.ledger.link import Command, Link
 from tokenweir.telemetry.hooks import LedgerEvents
 
 PATIENT_SECONDS = 60.0
-SCAN_COUNT = 1_000
 # Some 600 bytes each.
 RECORDS_A_PAGE = 2_000
 
@@ -68,7 +67,7 @@ class HourLook:
 class Inspector:
     """
     Args:
-        url: ``redis://``, ``rediss://`` or ``unix://``.
+        url: See `tokenweir.ledger.address`.
         events: Told of every call, and of faults.
 
     All methods raise `tokenweir.core.errors.LedgerUnavailableError` if there was no
@@ -86,16 +85,11 @@ class Inspector:
     async def counters(self) -> dict[str, set[CounterName]]:
         """Return which counters of budgets there are, by tag."""
         found: dict[str, set[CounterName]] = defaultdict(set)
-        cursor = 0
-        while True:
-            scan = ("SCAN", cursor, "MATCH", keys.COUNTERS, "COUNT", SCAN_COUNT)
-            ((cursor, names),) = await self._link.read([scan])
-            for name in names:
-                root, _, rest = name.decode().partition(":w:")
-                start, _, key = rest.partition(":")
-                found[root.strip("{}")].add((key, int(start)))
-            if not int(cursor):
-                return dict(found)
+        for name in await self._link.scan(keys.COUNTERS):
+            root, _, rest = name.partition(":w:")
+            start, _, key = rest.partition(":")
+            found[root.strip("{}")].add((key, int(start)))
+        return dict(found)
 
     async def look(self, tag: str, counters: Sequence[CounterName]) -> Look:
         """Return what is under *tag*: of budgets, only these *counters*."""

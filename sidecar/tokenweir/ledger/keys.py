@@ -22,7 +22,10 @@ The ledger's keys in Redis.
     {twg}:<name>:<version>  a version: signed envelope
     {twg}:<name>:versions   versions that are kept: sorted set
 
-What is in braces is the Cluster hash tag: a call touches keys of one tag only. All
+What is in braces is the Cluster hash tag: a call touches keys of one tag only, all of
+which lie in one slot. While a slot moves to another node its keys are partly here and
+partly there; a script is told only what they begin with, and so it could not know. See
+`guard`. All
 that the Redis user of a processor needs is `ACCESS`; what is published it only reads.
 """
 
@@ -34,6 +37,7 @@ ACCESS = (
     "%R~{twg}*",  # known from Redis 7.0 on
     "-@all",
     "+@connection",
+    *("+cluster|slots", "+asking"),
     "+info",  # to see what the server does when its memory is full
     *("+eval", "+evalsha", "+script|load", "+time"),
     *("+mget", "+getrange"),
@@ -72,6 +76,17 @@ PROMPT_KEPT_MS = 35 * DAY_MS
 def root(tag: str) -> str:
     """Return what all keys of *tag* begin with."""
     return f"{{{tag}}}"
+
+
+def guard(root: str) -> str:
+    """
+    Return a second key of a script whose keys all begin with *root*.
+
+    A Cluster refuses a call (TRYAGAIN) about several keys that are not all in the same
+    place, and no key has the name of a *root*. So while a slot moves nothing is changed
+    in it, neither where it was nor where it will be; and no level is taken for unknown.
+    """
+    return f"{root}:e"
 
 
 def records(tag: str) -> str:

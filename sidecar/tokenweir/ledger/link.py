@@ -12,6 +12,7 @@ What may be repeated here:
 * READONLY: the script did not run either. The server is a replica by now; its
   connections are dropped, so that the name is looked up again, and the call is
   repeated once.
+* What a Cluster answers with where to ask: see `tokenweir.ledger.cluster`.
 
 Nothing else is: after a timeout or a broken connection the call may have been
 applied. Calls are idempotent by hold id, so who wants to repeat one can.
@@ -20,14 +21,14 @@ applied. Calls are idempotent by hold id, so who wants to repeat one can.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import (
     AskError,
     ClusterDownError,
@@ -42,8 +43,9 @@ from redis.exceptions import (
 )
 
 from tokenweir.core.errors import LedgerRefusedError, LedgerUnavailableError
-from tokenweir.ledger.pool import PatientPool
+from tokenweir.ledger import keys as ledger_keys
 from tokenweir.ledger.scripts import Script
+from tokenweir.ledger.servers import connect
 from tokenweir.ledger.store import Contact
 from tokenweir.ledger.wire import Argument
 from tokenweir.telemetry.hooks import LedgerEvents
@@ -53,11 +55,8 @@ DEADLINE_SECONDS = 0.2
 # For what no exchange waits for: sweeping and reading back.
 PATIENT_SECONDS = 5.0
 
-# At once. More calls than that wait for each other: one Redis thread runs them all.
-MAX_CONNECTIONS = 32
-
-# How many commands go out together, so that no reply has to be kept waiting long.
-BATCH = 128
+# Keys that a server looks at in one step of a search.
+SCAN_COUNT = 1_000
 
 # What a server says that is in no state to answer, or that does not answer us: one node
 # of a cluster (a MovedError is an AskError), or one with other ideas of our rights.
@@ -87,14 +86,15 @@ _UNAVAILABLE_WORDS = (
 
 Command = Sequence[Argument]
 Attempt = Callable[[], Awaitable[Any]]
+_Packed = list[bytes]
 
 
 class Link:
     """
-    A pool of connections to one Redis or Valkey server.
+    Connections to one Redis or Valkey server, or to the nodes of a Cluster.
 
     Args:
-        url: ``redis://``, ``rediss://`` or ``unix://``.
+        url: See `tokenweir.ledger.address`.
         events: Told of every call, and of faults.
         deadline_seconds: Of a call that an exchange waits for.
     """
@@ -106,14 +106,9 @@ class Link:
         *,
         deadline_seconds: float = DEADLINE_SECONDS,
     ) -> None:
-        # Errors are ours to judge, so redis-py repeats nothing.
-        retry = Retry(NoBackoff(), 0)
-        self._pool = PatientPool.from_url(url, retry=retry)
-        self._client = Redis.from_pool(self._pool)
-        self._execute: Callable[..., Awaitable[Any]] = self._client.execute_command
+        self._servers = connect(url)
         self._events = events
         self._deadline_seconds = deadline_seconds
-        self._free = asyncio.Semaphore(MAX_CONNECTIONS)
         self._calls: set[asyncio.Task[Any]] = set()
         self._contact = Contact()
 
@@ -137,7 +132,7 @@ class Link:
         Raises:
             LedgerUnavailableError: It may have run all the same.
         """
-        packed = _packed([key, *arguments])
+        packed = _packed([*_named(script, key), *arguments])
         seconds = self._deadline_seconds
         if patient:
             seconds = max(seconds, PATIENT_SECONDS)
@@ -147,34 +142,45 @@ class Link:
 
     async def ping(self) -> None:
         """Ask for any answer. Raises like `run`."""
-        await self._call("ping", lambda: self._execute("PING"), self._deadline_seconds)
-
-    async def info(self, section: str) -> Mapping[str, Any] | None:
-        """
-        Return a *section* of what the server tells of itself, patiently.
-
-        None: this user may not ask, or the server does not tell. Raises like `run`.
-        """
-        found: Mapping[str, Any] | None = await self._timed(
-            "info", lambda: self._if_told("INFO", section), PATIENT_SECONDS
+        await self._call(
+            "ping", lambda: self._servers.execute("PING"), self._deadline_seconds
         )
+
+    async def info(self, section: str) -> Sequence[Mapping[str, Any]]:
+        """
+        Return a *section* of what each server tells of itself, patiently.
+
+        One that this user may not ask, or that does not tell, is left out. Raises like
+        `run`.
+        """
+        found: list[Mapping[str, Any]] = await self._timed(
+            "info", lambda: self._told(section), PATIENT_SECONDS
+        )
+        return found
+
+    async def scan(self, pattern: str) -> set[str]:
+        """Return the keys like *pattern*, patiently. Raises like `run`."""
+        found: set[str] = set()
+        for node in await self._timed("read", self._servers.nodes, PATIENT_SECONDS):
+            cursor, is_begun = 0, False
+            while cursor or not is_begun:
+                step = ("SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT)
+                cursor, names = await self._timed(
+                    "read", partial(node.execute, *step), PATIENT_SECONDS
+                )
+                found.update(name.decode() for name in names)
+                is_begun = True
         return found
 
     async def run_all(
         self, script: Script, keys: Sequence[str], arguments: Command
     ) -> list[Any]:
         """Run *script* once for each of *keys*, patiently. Raises like `run`."""
-        load: Command = ("SCRIPT", "LOAD", script.source)
-        commands: list[Command] = []
-        for number, key in enumerate(keys):
-            if number % (BATCH - 1) == 0:  # it may be flushed between two batches
-                commands.append(load)
-            commands.append(("EVALSHA", script.sha, 1, key, *arguments))
-        replies = await self._timed(
-            script.name, lambda: self._pipelined(commands), PATIENT_SECONDS
+        packed = [_packed([*_named(script, key), *arguments]) for key in keys]
+        found: list[Any] = await self._timed(
+            script.name, lambda: self._evaluate_all(script, packed), PATIENT_SECONDS
         )
-        answered = zip(commands, replies, strict=True)
-        return [reply for command, reply in answered if command is not load]
+        return found
 
     async def read(
         self, commands: Sequence[Command], *, verb: str = "read"
@@ -184,16 +190,15 @@ class Link:
 
         *verb* is what the call is reported as.
         """
-        replies = await self._timed(
-            verb, lambda: self._pipelined(commands), PATIENT_SECONDS
+        found: list[Any] = await self._timed(
+            verb, lambda: self._all(_packed_all(commands)), PATIENT_SECONDS
         )
-        return list(replies)
+        return found
 
     async def close(self) -> None:
         """Wait for the calls in flight and give connections back."""
         await asyncio.gather(*self._calls, return_exceptions=True)
-        await self._client.aclose()
-        await self._pool.aclose()
+        await self._servers.close()
 
     async def _call(self, verb: str, attempt: Attempt, deadline_seconds: float) -> Any:
         call = asyncio.create_task(self._timed(verb, attempt, deadline_seconds))
@@ -205,12 +210,12 @@ class Link:
         started = time.perf_counter()
         reason = "CancelledError"
         try:
-            async with asyncio.timeout(deadline_seconds), self._free:
+            async with asyncio.timeout(deadline_seconds):
                 reply = await attempt()
             reason = ""
         # redis-py raises ValueError on errors that it can't take apart.
         except (RedisError, OSError, TimeoutError, ValueError) as error:
-            reason = _reason(error)
+            reason = reason_of(error)
             raise self._unavailable(error) from error
         finally:
             seconds = time.perf_counter() - started
@@ -225,42 +230,60 @@ class Link:
             missed = self._contact.unanswered + 1
             self._contact = replace(self._contact, unanswered=missed)
 
-    async def _if_told(self, *command: str) -> Any:
-        try:
-            return await self._execute(*command)
-        except ResponseError:
-            return None
+    async def _told(self, section: str) -> list[Mapping[str, Any]]:
+        told: list[Mapping[str, Any]] = []
+        for node in await self._servers.nodes():
+            with contextlib.suppress(ResponseError):
+                told.append(await node.execute("INFO", section))
+        return told
 
-    async def _pipelined(self, commands: Sequence[Command]) -> list[Any]:
-        replies: list[Any] = []
-        for start in range(0, len(commands), BATCH):
-            pipeline = self._client.pipeline(transaction=False)
-            for name, *arguments in commands[start : start + BATCH]:
-                pipeline.execute_command(str(name), *_packed(arguments))
-            replies += await pipeline.execute()
+    async def _all(self, commands: Sequence[Sequence[str | bytes]]) -> list[Any]:
+        replies = await self._servers.pipelined(commands)
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise reply
         return replies
 
-    async def _evaluate(self, script: Script, packed: list[bytes]) -> Any:
+    async def _evaluate_all(self, script: Script, packed: list[_Packed]) -> list[Any]:
+        """Run *script* for each of *packed*, at once where it is known."""
+        replies: dict[int, Any] = {}
+        left = list(range(len(packed)))
+        while left:
+            found = await self._servers.pipelined(
+                [("EVALSHA", script.sha, _keys_of(script), *packed[n]) for n in left]
+            )
+            replies.update(zip(left, found, strict=True))
+            left = [n for n in left if isinstance(replies[n], NoScriptError)]
+            if left:  # each server is sent it once, and may forget it at any time
+                first = left.pop(0)
+                replies[first] = await self._evaluate_once(script, packed[first])
+        for reply in replies.values():
+            if isinstance(reply, Exception):
+                raise reply
+        return [replies[number] for number in range(len(packed))]
+
+    async def _evaluate(self, script: Script, packed: _Packed) -> Any:
         try:
             return await self._evaluate_once(script, packed)
         except ResponseError as error:
             if not (isinstance(error, ReadOnlyError) or "READONLY" in str(error)):
                 raise
-        await self._pool.disconnect(inuse_connections=False)
+        await self._servers.drop()
         return await self._evaluate_once(script, packed)
 
-    async def _evaluate_once(self, script: Script, packed: list[bytes]) -> Any:
+    async def _evaluate_once(self, script: Script, packed: _Packed) -> Any:
+        execute, count = self._servers.execute, _keys_of(script)
         try:
-            return await self._execute("EVALSHA", script.sha, 1, *packed)
+            return await execute("EVALSHA", script.sha, count, *packed)
         except NoScriptError:
-            return await self._execute("EVAL", script.source, 1, *packed)
+            return await execute("EVAL", script.source, count, *packed)
 
     def _unavailable(self, error: Exception) -> LedgerUnavailableError:
         is_answer = isinstance(error, ResponseError | ValueError)
         if is_answer and not _is_state(error):
             self._events.fault("ledger", error)
             return LedgerRefusedError(f"refused: {type(error).__name__}")
-        return LedgerUnavailableError(f"no answer: {type(error).__name__}")
+        return LedgerUnavailableError(f"no answer: {reason_of(error)}")
 
     def _ended(self, call: asyncio.Task[Any]) -> None:
         self._calls.discard(call)
@@ -269,11 +292,16 @@ class Link:
             call.exception()
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: BaseException) -> str:
     """Return what to call *error*: its type, or the word that the server has for it."""
     if type(error) is ResponseError:
         text = str(error)
         return next((w for w in _UNAVAILABLE_WORDS if w in text), "ResponseError")
+    cause: BaseException | None = error
+    while cause is not None:  # redis-py takes whatever ends a handshake for the same
+        if isinstance(cause, ssl.SSLError):
+            return type(cause).__name__
+        cause = cause.__cause__ or cause.__context__
     return type(error).__name__
 
 
@@ -284,6 +312,20 @@ def _is_state(error: Exception) -> bool:
     )
 
 
-def _packed(command: Command) -> list[bytes]:
+def _named(script: Script, key: str) -> list[str]:
+    """Return the keys that *script* is given."""
+    return [key, ledger_keys.guard(key)] if script.is_rooted else [key]
+
+
+def _keys_of(script: Script) -> int:
+    return 2 if script.is_rooted else 1
+
+
+def _packed(command: Command) -> _Packed:
     """Return *command* as bytes: text out of a request need not be valid Unicode."""
     return [str(argument).encode("utf-8", "replace") for argument in command]
+
+
+def _packed_all(commands: Sequence[Command]) -> list[list[str | bytes]]:
+    # Names stay text, by which redis-py knows how to read the answer.
+    return [[str(name), *_packed(rest)] for name, *rest in commands]

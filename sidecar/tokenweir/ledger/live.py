@@ -53,7 +53,7 @@ class LiveReader:
     answer in time.
 
     Args:
-        url: ``redis://``, ``rediss://`` or ``unix://``.
+        url: See `tokenweir.ledger.address`.
         events: Told of calls and of faults.
     """
 

@@ -12,8 +12,6 @@ from tokenweir.ledger import keys, wire
 from tokenweir.ledger.link import Command, Link
 from tokenweir.ledger.store import Rollup, Snapshot
 
-SCAN_COUNT = 1_000
-
 
 async def holdings(link: Link, tags: Sequence[str]) -> Sequence[Holding]:
     """Return the holds (no tombstones) under *tags*."""
@@ -108,14 +106,7 @@ async def snapshot(link: Link, tag: str) -> Snapshot:
 async def _names(link: Link, tag: str) -> list[str]:
     """Return the keys of *tag*, without what all of them begin with."""
     root = f"{keys.root(tag)}:"
-    names: set[str] = set()
-    cursor = 0
-    while True:
-        scan = ("SCAN", cursor, "MATCH", f"{root}*", "COUNT", SCAN_COUNT)
-        ((cursor, found),) = await link.read([scan])
-        names.update(name.decode().removeprefix(root) for name in found)
-        if not cursor:
-            return sorted(names)
+    return sorted(name.removeprefix(root) for name in await link.scan(f"{root}*"))
 
 
 def _reading(tag: str, name: str) -> Command:

@@ -28,7 +28,7 @@ class RedisStore:
     A `tokenweir.ledger.store.TagStore`, `Sweepable`, `Tallying` and `Readable`.
 
     Args:
-        url: ``redis://``, ``rediss://`` or ``unix://``.
+        url: See `tokenweir.ledger.address`.
         events: Told of calls, of reaped holds and of faults.
         deadline_seconds: Of each call.
         hold_ms: How long a hold lives without being extended.
@@ -67,7 +67,7 @@ class RedisStore:
 
     async def eviction(self) -> str | None:
         """
-        Return how the server would drop keys for want of memory.
+        Return how a server would drop keys for want of memory.
 
         ``""``: it drops none; None: it does not tell. All of our keys have an expiry,
         so that each policy but ``noeviction`` can hit them.
@@ -76,10 +76,8 @@ class RedisStore:
             LedgerUnavailableError: There was no answer in time.
         """
         told = await self._link.info("memory")
-        if told is None or "maxmemory_policy" not in told:
-            return None
-        policy = str(told["maxmemory_policy"])
-        return policy if told.get("maxmemory") and policy != "noeviction" else ""
+        policies = [_evicting(each) for each in told if "maxmemory_policy" in each]
+        return max(policies, default=None)
 
     async def reserve(self, tag: str, share: Share) -> Granted | Denied | Stale:
         """See `tokenweir.ledger.store.TagStore.reserve`."""
@@ -204,3 +202,8 @@ class RedisStore:
     def _count_reaped(self, count: int) -> None:
         if count:
             self._events.holds_reaped(count)
+
+
+def _evicting(told: Mapping[str, Any]) -> str:
+    policy = str(told["maxmemory_policy"])
+    return policy if told.get("maxmemory") and policy != "noeviction" else ""

@@ -61,23 +61,26 @@ class Script:
         name: Of the verb, such as ``"reserve"``.
         source: What Redis is given.
         sha: What it is called by from then on.
+        is_rooted: Whether KEYS[1] is what the names of all its keys begin with; else it
+            is the only key. Then KEYS[2] is `tokenweir.ledger.keys.guard` of it.
     """
 
     name: str
     source: str
     sha: str
+    is_rooted: bool = False
 
 
-def script_of(name: str, source: str) -> Script:
+def script_of(name: str, source: str, *, is_rooted: bool = False) -> Script:
     """Return the script of that *source*."""
     # Redis's own name for a script; no secret is protected by it.
     sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
-    return Script(name, source, sha)
+    return Script(name, source, sha, is_rooted)
 
 
 def _verb(name: str) -> Script:
     parts = (_constants(), *map(_read, (*_PARTS, name)))
-    return script_of(name, "\n".join(parts))
+    return script_of(name, "\n".join(parts), is_rooted=True)
 
 
 def _read(name: str) -> str:

@@ -1,0 +1,164 @@
+"""The ledger follows the primary that Sentinels name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fleet import SERVICE, SentinelFleet, ports, sentinel_fleet
+from tests.ledger.builders import Recorder
+from tests.ledger.conftest import PATIENCE
+from tests.ledger.load import RATE_PER_SECOND, Load, books_of
+from tests.pod import until
+from tests.servers import start_valkey
+from tokenweir.core.errors import LedgerUnavailableError
+from tokenweir.ledger import sentinel
+from tokenweir.ledger.address import address_of
+from tokenweir.ledger.link import Link
+from tokenweir.ledger.redis import RedisStore
+from tokenweir.ledger.sentinel import PrimaryUnknownError, Sentinels
+
+TAGS = ("tw:001", "tw:002", "tw:003")
+DEADLINE_SECONDS = 0.2
+HOLD_MS = 1_000
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SentinelFleet]:
+    """A primary, a replica, and three Sentinels."""
+    with sentinel_fleet(tmp_path_factory.mktemp("sentinel")) as made:
+        yield made
+
+
+def nobody() -> str:
+    """Return an address that nobody listens at."""
+    (port,) = ports(1)
+    return f"127.0.0.1:{port}"
+
+
+async def test_a_sentinel_that_is_gone_keeps_nobody_waiting(
+    fleet: SentinelFleet, events: Recorder
+) -> None:
+    """The next one in the URL is asked."""
+    url = fleet.url.replace("://", f"://{nobody()},")
+    link = Link(url, events, deadline_seconds=PATIENCE)
+    assert await link.read([("ECHO", "x")]) == [b"x"]
+    await link.ping()
+
+    assert events.reasons == []
+    await link.close()
+
+
+async def test_many_connections_ask_once(fleet: SentinelFleet) -> None:
+    """A reconnect of all is no storm for the Sentinels."""
+    sentinels = Sentinels(address_of(fleet.url))
+    found = await asyncio.gather(*(sentinels.primary() for _ in range(50)))
+    assert set(found) == {("127.0.0.1", fleet.primary().port)}
+    (connections, *rest) = [
+        len(node._pool._available_connections) for node in sentinels._nodes
+    ]
+
+    assert connections == 1
+    assert rest == [0, 0]
+    await sentinels.close()
+
+
+@pytest.mark.parametrize("hosts", ["nobody", "fleet"])
+async def test_without_a_primary_there_is_no_ledger(
+    fleet: SentinelFleet, hosts: str, events: Recorder
+) -> None:
+    """No Sentinel answers, or none knows the service: that is told by name."""
+    url = f"redis+sentinel://{nobody()}/m"
+    if hosts == "fleet":
+        url = fleet.url.replace(f"/{SERVICE}", "/unknown")
+    link = Link(url, events, deadline_seconds=PATIENCE)
+    with pytest.raises(LedgerUnavailableError, match=PrimaryUnknownError.__name__):
+        await link.ping()
+
+    assert events.reasons == [PrimaryUnknownError.__name__]
+    assert events.faults == []
+    await link.close()
+
+
+async def test_a_new_primary_is_followed_though_the_old_one_answers(
+    tmp_path: Path, events: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Connections to the former are left once Sentinels name another."""
+    monkeypatch.setattr(sentinel, "WATCH_SECONDS", 0.0)
+    named = ports(2)
+    servers = [
+        start_valkey(tmp_path, "--port", str(port), "--bind", "127.0.0.1")
+        for port in named
+    ]
+    primary = named[0]
+
+    async def answer(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        while data := await reader.read(65_536):
+            told = f"*2\r\n$9\r\n127.0.0.1\r\n${len(str(primary))}\r\n{primary}\r\n"
+            is_asked = b"SENTINEL" in data
+            writer.write(told.encode() if is_asked else b"+OK\r\n" * data.count(b"*"))
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listener:
+        port = listener.sockets[0].getsockname()[1]
+        url = f"redis+sentinel://127.0.0.1:{port}/m?protocol=2"
+        link = Link(url, events, deadline_seconds=PATIENCE)
+
+        async def where() -> int:
+            (told,) = await link.info("server")
+            return int(told["tcp_port"])
+
+        assert await where() == named[0]
+        primary = named[1]
+        await until(lambda: is_at(where, named[1]))
+        await link.close()
+    assert events.reasons == []
+    for server in servers:
+        server.stop()
+
+
+async def is_at(where: Callable[[], Awaitable[int]], port: int) -> bool:
+    """Tell if the link is at *port*."""
+    return await where() == port
+
+
+async def test_failover_under_load(fleet: SentinelFleet, events: Recorder) -> None:
+    """
+    The primary dies under 200 exchanges a second: each has its answer in time, nothing
+    is charged twice, and nothing stays reserved.
+    """
+    store = RedisStore(
+        fleet.url, events, deadline_seconds=DEADLINE_SECONDS, hold_ms=HOLD_MS
+    )
+    load, over = Load(store, TAGS), asyncio.Event()
+    running = asyncio.create_task(load.run_until(over))
+    await until(lambda: load.settled >= 100)
+    former, before = fleet.primary(), load.settled
+    former.server.stop()
+    await until(lambda: load.refused > 0)
+    await until(lambda: fleet.primary() is not former)
+    refused = load.refused
+    await until(lambda: load.settled >= before + 100)
+    over.set()
+    await running
+    await load.flush()
+
+    async def is_swept() -> bool:
+        await store.sweep(TAGS)
+        return (await books_of(load)).held == 0
+
+    await until(is_swept)
+    books = await books_of(load)
+    assert refused > 0
+    assert load.slowest_seconds < DEADLINE_SECONDS + 5
+    assert (books.reserved, books.slots) == (0, 0)
+    assert books.spent == books.recorded <= load.settled
+    # What a replica had not heard of when its primary died is all that may be missing.
+    assert books.spent >= load.settled - RATE_PER_SECOND
+    assert events.faults == []
+    await store.close()
