@@ -95,6 +95,23 @@ def test_providers() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("dialect", "url", "prefix"),
+    [
+        ("azure", "https://h/openai", ""),
+        ("azure", "https://h/openai/v1/", ""),
+        ("azure", "https://h", ""),
+        ("azure", "https://h/gateway", "/gateway"),
+        ("openai", "https://h/openai/v1", "/openai"),
+    ],
+)
+def test_roots_of_azure(dialect: str, url: str, prefix: str) -> None:
+    """Apps' paths to Azure begin with `/openai`, so a copied URL does not double it."""
+    provider = {"base_url": url, "dialect": dialect}
+
+    assert compiled(providers={"b": provider}).providers["b"].path_prefix == prefix
+
+
 def test_models_and_families() -> None:
     """A family is found by its beginning, the longest first, an exact name before."""
     names = ["*", "gpt-4*", "gpt-*", "gpt-4.1", "ab*", "xy*"]

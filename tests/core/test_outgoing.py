@@ -46,11 +46,13 @@ def revealed(headers: Iterable[tuple[str, str | Secret]]) -> dict[str, str]:
     [
         ("openai", "authorization", f"Bearer {PROVIDER_KEY}", {"x-api-key", "api-key"}),
         ("anthropic", "x-api-key", PROVIDER_KEY, {"authorization", "api-key"}),
+        ("azure", "api-key", PROVIDER_KEY, {"authorization", "x-api-key"}),
     ],
 )
 def test_credential(provider: str, header: str, value: str, removed: set[str]) -> None:
     """The provider gets its own credential, and no header that could hold the app's."""
-    changes, removals = outgoing_headers(POLICY, target_of(provider), "messages")
+    target = Target(replace(POLICY.providers["openai"], dialect=provider))
+    changes, removals = outgoing_headers(POLICY, target, "messages")
 
     assert revealed(changes)[header] == value
     assert set(removals) == removed
@@ -100,6 +102,41 @@ def test_app_cannot_choose_the_route() -> None:
         changes, _ = outgoing_headers(POLICY, Target(provider), "other")
 
         assert {CLUSTER_HEADER, TIMEOUT_HEADER} <= {name for name, _ in changes}
+
+
+def sent_to(path: str, upstream_model: str | None) -> Forward:
+    """Return what becomes of a request to *path* of a model by another name or not."""
+    request_head = head("POST", path)
+    entry = entry_of(request_head)
+    body = b'{"messages":[],"model":"x"}'
+    request = entry.errors.parse_request(body)
+    incoming = Incoming(request_head, entry, NOW_MS, request, body)
+    model = replace(MODEL, upstream_model=upstream_model)
+    target = Target(POLICY.providers["openai"], model, request.model)
+    plan = Plan(target, hold().subject, (), OnLedgerFailure.CLOSED)
+    return forward(incoming, Admitted(POLICY, plan, hold(), Granted("1")))
+
+
+@pytest.mark.parametrize(
+    ("upstream_model", "path"),
+    [(None, None), ("b", "/openai/deployments/b/chat/completions?api-version=1")],
+)
+def test_a_model_in_the_path(upstream_model: str | None, path: str | None) -> None:
+    """Where the path names the model, it is renamed there, and only if it has to be."""
+    sent = sent_to(
+        "/openai/deployments/a/chat/completions?api-version=1", upstream_model
+    )
+
+    assert dict(sent.set_headers).get(":path") == path
+    assert sent.body in (None, b'{"messages":[],"model":"x"}')
+
+
+def test_a_model_in_the_body() -> None:
+    """Where the body names it, the path stays as it came."""
+    sent = sent_to("/openai/v1/chat/completions?a=b", "b")
+
+    assert ":path" not in dict(sent.set_headers)
+    assert sent.body == b'{"messages":[],"model":"b"}'
 
 
 BODY = chat()[:-1] + b',"max_tokens":5000, "n":2}'

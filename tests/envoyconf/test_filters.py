@@ -74,7 +74,14 @@ async def test_large_replies(gate: Gateway, size: int) -> None:
 LIMIT = 8 * 1024 * 1024
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions?a=1", "/v1/messages"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/chat/completions?a=1",
+        "/v1/messages",
+        "/openai/deployments/gpt-4o.mini_1/chat/completions?api-version=2024-10-21",
+    ],
+)
 async def test_too_large_requests_are_read_to_their_end(
     gate: Gateway, path: str
 ) -> None:
@@ -99,7 +106,13 @@ async def test_too_large_requests_are_read_to_their_end(
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [("PUT", "/v1/messages"), ("POST", "/v1/files")]
+    ("method", "path"),
+    [
+        ("PUT", "/v1/messages"),
+        ("POST", "/v1/files"),
+        ("POST", "/openai/deployments/a/b/chat/completions"),
+        ("POST", "/openai/deployments/a/chat/completions/x"),
+    ],
 )
 async def test_what_nobody_reads_is_not_cut(
     gate: Gateway, method: str, path: str
@@ -183,10 +196,11 @@ async def test_body_at_the_limit_may_grow() -> None:
 
 
 async def test_headers_that_admission_sets(gate: Gateway) -> None:
-    """The processor can replace credentials."""
+    """The processor can replace credentials, and the path where that names a model."""
 
     async def admit(call: Call) -> Answer:
         swap = {"authorization": "Bearer provider", "x-api-key": "provider"}
+        swap[":path"] = "/openai/deployments/small/embeddings?api-version=1"
         return forward(call, "up", headers=swap)
 
     gate.processor.admit = admit
@@ -195,10 +209,11 @@ async def test_headers_that_admission_sets(gate: Gateway) -> None:
     [received] = gate.upstream.requests
     assert received.header("authorization") == "Bearer provider"
     assert received.header("x-api-key") == "provider"
+    assert received.target == "/openai/deployments/small/embeddings?api-version=1"
 
 
 @pytest.mark.parametrize(
-    "name", [":path", ":method", ":authority", "host", ":scheme", "x-envoy-max-retries"]
+    "name", [":method", ":authority", "host", ":scheme", "x-envoy-max-retries"]
 )
 async def test_headers_that_admission_must_not_set(gate: Gateway, name: str) -> None:
     """A change of what routes a request is refused, not ignored."""

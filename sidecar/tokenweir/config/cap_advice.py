@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tokenweir.config.name_pattern import any_overlap
 from tokenweir.core.cap import Cap
-from tokenweir.core.dialects import by_route
+from tokenweir.core.dialects import speakers_of
 from tokenweir.core.policy import Model, Policy
 
 
@@ -39,7 +39,7 @@ def _capped(cap: Cap, policy: Policy) -> Iterator[Model]:
         for tenant in policy.tenants.values()
         if not cap.tenants or tenant.name in cap.tenants
     ]
-    dialects = {by_route(route).name for route in cap.routes}
+    dialects = {name for route in cap.routes for name in speakers_of(route)}
     for model in (*policy.models.values(), *policy.model_families):
         dialect = policy.providers[model.provider].dialect
         if dialects and dialect not in dialects:

@@ -90,12 +90,18 @@ def _provider(name: str, entry: ProviderEntry, credential: Secret | None) -> Pro
         scheme=entry.base_url.scheme,
         host=entry.base_url.host,
         port=entry.base_url.port,
-        path_prefix=entry.base_url.path_prefix,
+        path_prefix=_path_prefix(entry),
         credential=credential,
         ca_file=entry.ca_file,
         opaque_paths=entry.unknown_paths,
         output_cap_field=entry.output_cap_field,
     )
+
+
+def _path_prefix(entry: ProviderEntry) -> str:
+    prefix = entry.base_url.path_prefix
+    # Apps' paths to Azure begin with it.
+    return prefix.removesuffix("/openai") if entry.dialect == "azure" else prefix
 
 
 def _model(name: str, entry: ModelEntry) -> Model:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from tokenweir.config.name_pattern import common, covers
-from tokenweir.core.dialects import by_route, default_dialect
+from tokenweir.core.dialects import default_dialect, speakers_of
 from tokenweir.core.identify import TOKEN_FREE_PATHS
 from tokenweir.core.policy import ApiKey, Axis, Model, Policy, Quota, Tenant
 
@@ -200,7 +200,7 @@ def dialects(axis: Axis, routes: Iterable[str]) -> Iterator[str]:
     """Yield the dialects of *routes*, as far as *axis* limits anything there."""
     for route in routes:
         if route not in _TOKEN_FREE and route not in _UNREAD_ROUTES:
-            yield by_route(route).name
+            yield from speakers_of(route)
         elif route in _TOKEN_FREE and axis in _UNREAD_AXES:
             yield _TOKEN_FREE[route]
 

@@ -64,7 +64,7 @@ class References:
     def _providers(self) -> Iterator[Problem]:
         for name, entry in self._file.providers.items():
             path = ("providers", name)
-            if entry.output_cap_field and entry.dialect != "openai":
+            if entry.output_cap_field and entry.dialect not in ("openai", "azure"):
                 text = "only goes with the OpenAI API: remove it"
                 yield Problem((*path, "output_cap_field"), text)
             if name.lower().startswith(RESERVED_PREFIX):

@@ -52,7 +52,7 @@ ModelFamily = Annotated[str, StringConstraints(pattern=MODEL_FAMILY_PATTERN)]
 Sha256 = Annotated[str, StringConstraints(pattern=SHA256_PATTERN)]
 AbsolutePath = Annotated[str, StringConstraints(pattern=ABSOLUTE_PATH_PATTERN)]
 
-DialectName = Literal["openai", "anthropic"]
+DialectName = Literal["openai", "anthropic", "azure"]
 RouteName = Literal[
     "chat_completions",
     "messages",

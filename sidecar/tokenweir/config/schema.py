@@ -61,7 +61,8 @@ class ProviderEntry(Entry):
 
     base_url: Url = Field(
         description="Root that the app's path, `/v1/…`, is put behind: `http` or "
-        "`https`, host, port, path prefix. A `/v1` at its end is dropped."
+        "`https`, host, port, path prefix. A `/v1` at its end is dropped, and Azure's "
+        "`/openai`."
     )
     dialect: DialectName = Field(description="Wire format that the provider speaks.")
     credential: Credential | None = Field(

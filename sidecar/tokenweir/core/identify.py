@@ -26,7 +26,7 @@ BODILESS_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 # whatever else it could do (delete files, list keys) is for the policy to allow.
 READ_METHODS = frozenset({"GET", "HEAD"})
 HEALTH_PATHS = frozenset({"/", "/health"})
-_MODELS = re.compile(r"/v1/models(/[A-Za-z0-9][A-Za-z0-9._:@-]*)*")
+_MODELS = re.compile(r"(/openai)?(/v1)?/models(/[A-Za-z0-9][A-Za-z0-9._:@-]*)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Entry:
 def entry_of(head: RequestHead) -> Entry:
     """Return the door that *head* came in by."""
     path = head.path.partition("?")[0].partition("#")[0]
-    errors = default_dialect(path, head.headers)
+    errors = default_dialect(head.path, head.headers)
     door, route = _door(head.method, path)
     return Entry(door, head.method, route, path, errors)
 

@@ -20,6 +20,8 @@ from tokenweir.core.ticket import Ticket
 
 CLUSTER_HEADER = "x-tokenweir-cluster"
 TIMEOUT_HEADER = "x-tokenweir-timeout"
+# Where providers look for a key, by dialect; others: a bearer's.
+_KEY_HEADER = {"anthropic": "x-api-key", "azure": "api-key"}
 _NO_BODY = RequestBody(b"")
 
 
@@ -67,8 +69,12 @@ def forward(incoming: Incoming, admitted: Admitted) -> Forward:
     """Return what Envoy is told about a request that may go."""
     target = admitted.plan.target
     changes, removals = outgoing_headers(admitted.policy, target, incoming.entry.route)
+    dialect, path = incoming.entry.errors, incoming.head.path
     edits = _edits(incoming.request, admitted.plan)
-    body = incoming.entry.errors.rewrite(incoming.body.body, edits) if edits else None
+    body = dialect.rewrite(incoming.body.body, edits) if edits else None
+    new_path = dialect.rewrite_path(path, edits)
+    if new_path != path:
+        changes = (*changes, (":path", new_path))
     ticket = _ticket(incoming, admitted)
     return Forward(
         ticket, changes, removals, body, edits.include_usage, incoming.body.kept_texts
@@ -140,11 +146,10 @@ def outgoing_headers(
     ]
     if provider.credential is None:
         return tuple(changes), ()
-    if provider.dialect == "anthropic":
-        header, credential = "x-api-key", provider.credential
-    else:
+    header, credential = _KEY_HEADER.get(provider.dialect), provider.credential
+    if header is None:
         header = "authorization"
-        credential = Secret(f"Bearer {provider.credential.reveal()}")
+        credential = Secret(f"Bearer {credential.reveal()}")
     changes.append((header, credential))
     # The app's own key proves who pays; it is none of the provider's business.
     return tuple(changes), tuple(name for name in KEY_HEADERS if name != header)

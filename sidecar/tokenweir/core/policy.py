@@ -99,7 +99,7 @@ class Provider:
 
     Attributes:
         name: As the policy calls it.
-        dialect: The wire format it speaks: ``"openai"`` or ``"anthropic"``.
+        dialect: The wire format it speaks, such as ``"openai"``.
         scheme: ``"http"`` or ``"https"``.
         host: DNS name or address.
         port: TCP port.

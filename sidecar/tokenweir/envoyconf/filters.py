@@ -18,6 +18,7 @@ WARNING: the order is part of it. See `lua/strip.lua` for the first place.
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from importlib import resources
 from typing import Final
@@ -57,7 +58,8 @@ from envoy_data_plane.envoy.type.matcher.v3 import RegexMatcher
 from envoy_data_plane.envoy.type.v3 import HttpStatus, StatusCode
 from envoy_data_plane.google.protobuf import Any
 
-from tokenweir.core.dialects import METERED_PATHS
+from tokenweir.core.dialects import METERED_FORMS, METERED_PATHS
+from tokenweir.core.dialects.path_form import MODEL, PathForm
 from tokenweir.core.identify import TOKEN_FREE_PATHS
 from tokenweir.core.policy import Policy
 from tokenweir.envoyconf.names import (
@@ -115,11 +117,20 @@ def lua_source(file_name: str) -> str:
 def _drain(policy: Policy) -> str:
     paths = (*METERED_PATHS, *TOKEN_FREE_PATHS)
     read = ", ".join(f'["{path}"] = true' for path in paths)
+    forms = ", ".join(f'"{_lua_pattern(form)}"' for form in METERED_FORMS)
     return (
         f"local BODY_LIMIT = {policy.body_limit_bytes}\n"
         f"local DRAIN_LIMIT = {DRAIN_LIMIT_BYTES}\n"
-        f"local READ = {{{read}}}\n" + lua_source("drain.lua") + "\n"
+        f"local READ = {{{read}}}\n"
+        f"local READ_FORMS = {{{forms}}}\n" + lua_source("drain.lua") + "\n"
     )
+
+
+def _lua_pattern(form: PathForm) -> str:
+    before, _, after = (
+        re.sub(r"([^\w/])", r"%\1", part) for part in form.text.partition(MODEL)
+    )
+    return f"^{before}%w[%w._-]*{after}$"
 
 
 def watched() -> dict[str, Any]:
@@ -163,11 +174,12 @@ def _admission(policy: Policy, settings: EnvoySettings) -> ExternalProcessor:
         failure_mode_allow=False,
         status_on_error=HttpStatus(code=StatusCode.ServiceUnavailable),
         # The processor picks a provider by our own header. A mutation that Envoy would
-        # not make must not go unnoticed: it could be the credential.
+        # not make must not go unnoticed: it could be the credential. Of what begins with
+        # a colon it may change the path, which names a model in some APIs.
         mutation_rules=HeaderMutationRules(
             allow_all_routing=False,
             allow_envoy=False,
-            disallow_expression=RegexMatcher(regex=":.*"),
+            disallow_expression=RegexMatcher(regex=":([^p].*|p[^a].*)?"),
             disallow_is_error=True,
         ),
         metadata_options=MetadataOptions(receiving_namespaces=_OURS),

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tokenweir.core.dialects import by_route, default_dialect, dialect_of
+from tokenweir.core.dialects import (
+    METERED_FORMS,
+    METERED_PATHS,
+    by_route,
+    default_dialect,
+    dialect_of,
+    speakers_of,
+)
 from tokenweir.core.events import Headers
 
 VERSION: Headers = (("accept", "*/*"), ("anthropic-version", "2023-06-01"))
@@ -47,6 +54,7 @@ def test_other_paths(path: str) -> None:
         ("/v1/messages/batches", (), "anthropic"),
         ("/v1/models", VERSION, "anthropic"),
         ("/v1/models", (), "openai"),
+        ("/openai/files", VERSION, "azure"),
         ("/v1/messagesx", (), "openai"),
         ("/", (("x", "anthropic-version"),), "openai"),
         ("", (), "openai"),
@@ -55,6 +63,51 @@ def test_other_paths(path: str) -> None:
 def test_errors_on_other_paths(path: str, headers: Headers, name: str) -> None:
     """Whoever sends Anthropic's version, or calls below its path, gets its errors."""
     assert default_dialect(path, headers).name == name
+
+
+@pytest.mark.parametrize("end", ["chat/completions", "completions", "embeddings"])
+def test_deployments(end: str) -> None:
+    """Azure's deployments are models that the path names, whatever stands behind it."""
+    path = f"/openai/deployments/gpt-4o.mini/{end}"
+    for asked in (path, f"{path}?api-version=2024-10-21", f"{path}#x"):
+        dialect = dialect_of(asked)
+        assert dialect is not None
+        assert (dialect.name, dialect.route) == ("azure", end.replace("/", "_"))
+        assert dialect.parse_request(b'{"messages": []}').model == "gpt-4o.mini"
+        assert default_dialect(asked, VERSION).name == "azure"
+
+
+@pytest.mark.parametrize(
+    ("path", "route"),
+    [
+        ("/openai/v1/chat/completions", "chat_completions"),
+        ("/openai/v1/responses", "responses"),
+        ("/openai/responses?api-version=preview", "responses"),
+        ("/openai/v1/completions", "completions"),
+        ("/openai/v1/embeddings", "embeddings"),
+    ],
+)
+def test_azure_without_deployment(path: str, route: str) -> None:
+    """Azure's newer paths are OpenAI's below another root."""
+    dialect = dialect_of(path)
+
+    assert dialect is not None
+    assert (dialect.name, dialect.route) == ("azure", route)
+    assert by_route(route).name == "openai"
+
+
+def test_speakers() -> None:
+    """Who has paths of a class is told by name."""
+    assert speakers_of("responses") == {"openai", "azure"}
+    assert speakers_of("messages") == {"anthropic"}
+    assert speakers_of("opaque") == set()
+
+
+def test_all_that_is_read() -> None:
+    """Every path and form that is listed has a dialect."""
+    paths = [*METERED_PATHS, *(form.text.format(model="m") for form in METERED_FORMS)]
+
+    assert all(dialect_of(path) is not None for path in paths)
 
 
 def test_unknown_route() -> None:

@@ -309,3 +309,8 @@ def test_cap_and_budget_are_lowered_together() -> None:
     assert MESSAGES.rewrite(body, Edits(output_cap=4_000, thinking_tokens=3_600)) == (
         body.replace(b"9000", b"3600").replace(b"1e4", b"4000")
     )
+
+
+def test_path() -> None:
+    """The model is in the body: no path changes."""
+    assert MESSAGES.rewrite_path("/v1/x?y", Edits(model="m")) == "/v1/x?y"

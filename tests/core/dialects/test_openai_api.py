@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tokenweir.core.dialects.base import Dialect, ErrorFacts, ResponseFacts
+from tokenweir.core.dialects.base import Dialect, Edits, ErrorFacts, ResponseFacts
 from tokenweir.core.dialects.openai_chat import OpenAIChat
 from tokenweir.core.dialects.openai_completions import OpenAICompletions
 from tokenweir.core.dialects.openai_embeddings import OpenAIEmbeddings
@@ -24,6 +24,12 @@ every_api = pytest.mark.parametrize(
 def test_provider(api: Dialect) -> None:
     """Whoever speaks one of them is an OpenAI provider to the policy."""
     assert api.name == "openai"
+
+
+@every_api
+def test_path(api: Dialect) -> None:
+    """The model is in the body: no path changes."""
+    assert api.rewrite_path("/v1/x?y", Edits(model="m")) == "/v1/x?y"
 
 
 @every_api

@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 from tokenweir.core.dialects.anthropic_messages import AnthropicMessages
+from tokenweir.core.dialects.azure_openai import AzureOpenAI, Deployment, can_report
 from tokenweir.core.dialects.base import Dialect
 from tokenweir.core.dialects.openai_chat import OpenAIChat
 from tokenweir.core.dialects.openai_completions import OpenAICompletions
 from tokenweir.core.dialects.openai_embeddings import OpenAIEmbeddings
 from tokenweir.core.dialects.openai_responses import OpenAIResponses
+from tokenweir.core.dialects.path_form import PathForm
 from tokenweir.core.events import Headers
 
 
 def dialect_of(path: str) -> Dialect | None:
-    """Return what reads bodies that are sent to *path* (no query), or None."""
-    return _BY_PATH.get(path)
+    """Return what reads bodies that are sent to *path* (query or not), or None."""
+    plain = path.partition("?")[0].partition("#")[0]
+    known = _BY_PATH.get(plain)
+    if known is not None:
+        return known
+    for form, api in _DEPLOYMENTS.items():
+        name = form.model_in(plain)
+        if name is not None:
+            return AzureOpenAI(api, Deployment(form, name, can_report(path)))
+    return None
 
 
 def by_route(route: str) -> Dialect:
-    """Return the dialect of the class of paths *route*. Raises: KeyError."""
+    """
+    Return the dialect of the class of paths *route*. Raises: KeyError.
+
+    Where more than one API has such paths, their answers and errors are the same.
+    """
     return _BY_ROUTE[route]
+
+
+def speakers_of(route: str) -> frozenset[str]:
+    """Return the names of the dialects that have paths of the class *route*."""
+    return frozenset(each.name for each in _BY_PATH.values() if each.route == route)
 
 
 def default_dialect(path: str, headers: Headers) -> Dialect:
@@ -28,9 +47,11 @@ def default_dialect(path: str, headers: Headers) -> Dialect:
     Unknown paths included: Anthropic's clients send a version with every request;
     whoever else calls knows OpenAI's errors, if any.
     """
-    known = _BY_PATH.get(path)
+    known = dialect_of(path)
     if known is not None:
         return known
+    if path.startswith("/openai/"):
+        return _AZURE
     below = path.startswith("/v1/messages/")
     if below or any(name == "anthropic-version" for name, _ in headers):
         return _MESSAGES
@@ -38,16 +59,35 @@ def default_dialect(path: str, headers: Headers) -> Dialect:
 
 
 _CHAT = OpenAIChat()
+_COMPLETIONS = OpenAICompletions()
+_EMBEDDINGS = OpenAIEmbeddings()
+_RESPONSES = OpenAIResponses()
 _MESSAGES = AnthropicMessages()
+_AZURE = AzureOpenAI(_CHAT)
 
 _BY_PATH: dict[str, Dialect] = {
     "/v1/chat/completions": _CHAT,
     "/v1/messages": _MESSAGES,
-    "/v1/responses": OpenAIResponses(),
-    "/v1/completions": OpenAICompletions(),
-    "/v1/embeddings": OpenAIEmbeddings(),
+    "/v1/responses": _RESPONSES,
+    "/v1/completions": _COMPLETIONS,
+    "/v1/embeddings": _EMBEDDINGS,
+    "/openai/v1/chat/completions": _AZURE,
+    "/openai/v1/responses": AzureOpenAI(_RESPONSES),
+    "/openai/responses": AzureOpenAI(_RESPONSES),
+    "/openai/v1/completions": AzureOpenAI(_COMPLETIONS),
+    "/openai/v1/embeddings": AzureOpenAI(_EMBEDDINGS),
+}
+_DEPLOYMENTS = {
+    PathForm(f"/openai/deployments/{{model}}/{end}"): api
+    for end, api in (
+        ("chat/completions", _CHAT),
+        ("completions", _COMPLETIONS),
+        ("embeddings", _EMBEDDINGS),
+    )
 }
 METERED_PATHS = tuple(_BY_PATH)
 """Paths whose bodies are read."""
+METERED_FORMS = tuple(_DEPLOYMENTS)
+"""Others that are, which name a model."""
 
-_BY_ROUTE = {dialect.route: dialect for dialect in _BY_PATH.values()}
+_BY_ROUTE = {dialect.route: dialect for dialect in reversed(_BY_PATH.values())}

@@ -68,6 +68,11 @@ class AnthropicMessages:
             body = set_inner_member(body, "thinking", "budget_tokens", budget)
         return body
 
+    def rewrite_path(self, path: str, edits: Edits) -> str:
+        """Return *path* as it is: the model is in the body."""
+        del edits
+        return path
+
     def read_event(self, event: ServerSentEvent, facts: ResponseFacts) -> None:
         """Take one event; what is no JSON object says nothing."""
         if not event.data.lstrip().startswith(b"{"):

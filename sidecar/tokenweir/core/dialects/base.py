@@ -225,7 +225,7 @@ class ErrorFacts:
 class Dialect(Protocol):
     """One wire format."""
 
-    name: str  # "openai" or "anthropic": which providers speak it
+    name: str  # such as "openai": which providers speak it
     route: str  # the class of paths, such as "chat_completions"
 
     def parse_request(self, body: bytes) -> ModelRequest:
@@ -233,6 +233,9 @@ class Dialect(Protocol):
 
     def rewrite(self, body: bytes, edits: Edits) -> bytes:
         """Return *body* with *edits*: key order, numbers, unknown fields stay."""
+
+    def rewrite_path(self, path: str, edits: Edits) -> str:
+        """Return *path*, which may have a query, with those *edits* that are in it."""
 
     def read_event(self, event: ServerSentEvent, facts: ResponseFacts) -> None:
         """Take one event of a streamed response into *facts*. Never raises."""

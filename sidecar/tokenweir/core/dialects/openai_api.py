@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
-from tokenweir.core.dialects.base import ErrorFacts, ResponseFacts
+from tokenweir.core.dialects import fields
+from tokenweir.core.dialects.base import Edits, ErrorFacts, ModelRequest, ResponseFacts
+from tokenweir.core.dialects.fields import Members
 from tokenweir.core.dialects.openai_reply import read_reply
-from tokenweir.core.json_text import read_value, write_value
+from tokenweir.core.json_text import parse_object, read_value, write_value
 from tokenweir.core.sse import ServerSentEvent
 
 _END = b"[DONE]"
 
 
-class OpenAIApi:
-    """A `tokenweir.core.dialects.base.Dialect` without its requests."""
+class OpenAIApi(ABC):
+    """A `tokenweir.core.dialects.base.Dialect` without what is its own in requests."""
 
     name = "openai"
+    route: str
+
+    def parse_request(self, body: bytes) -> ModelRequest:
+        """Read a body. Raises: MalformedRequestError."""
+        members = parse_object(body)
+        fields.check_names(members)
+        return self.read_request(members, fields.model_name(members))
+
+    @abstractmethod
+    def read_request(self, members: Members, model: str) -> ModelRequest:
+        """
+        Read the *members* of a request for *model*.
+
+        Raises:
+            MalformedRequestError: One that is read has the wrong type.
+        """
+
+    @abstractmethod
+    def rewrite(self, body: bytes, edits: Edits) -> bytes:
+        """Return *body* with *edits*; a body that was read before never raises."""
+
+    def rewrite_path(self, path: str, edits: Edits) -> str:
+        """Return *path* as it is: the model is in the body."""
+        del edits
+        return path
 
     def read_event(self, event: ServerSentEvent, facts: ResponseFacts) -> None:
         """Take one event; what is no JSON object, such as a comment, says nothing."""

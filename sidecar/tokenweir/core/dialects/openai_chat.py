@@ -24,13 +24,11 @@ class OpenAIChat(OpenAIApi):
 
     route = "chat_completions"
 
-    def parse_request(self, body: bytes) -> ModelRequest:
-        """Read a body. Raises: MalformedRequestError."""
-        members = parse_object(body)
-        fields.check_names(members)
+    def read_request(self, members: Members, model: str) -> ModelRequest:
+        """See `OpenAIApi`."""
         options = fields.mapping(members, "stream_options")
         return ModelRequest(
-            model=fields.model_name(members),
+            model=model,
             stream=fields.flag(members, "stream"),
             output_cap=_output_cap(members),
             choices=fields.integer(members, "n", high=MAX_CHOICES) or 1,

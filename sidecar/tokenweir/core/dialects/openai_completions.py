@@ -6,6 +6,7 @@ import msgspec
 
 from tokenweir.core.dialects import fields
 from tokenweir.core.dialects.base import Edits, ModelRequest
+from tokenweir.core.dialects.fields import Members
 from tokenweir.core.dialects.openai_api import OpenAIApi
 from tokenweir.core.dialects.openai_inputs import inputs_in, read_inputs
 from tokenweir.core.json_edit import set_inner_member, set_member
@@ -38,15 +39,13 @@ class OpenAICompletions(OpenAIApi):
 
     route = "completions"
 
-    def parse_request(self, body: bytes) -> ModelRequest:
-        """Read a body. Raises: MalformedRequestError."""
-        members = parse_object(body)
-        fields.check_names(members)
+    def read_request(self, members: Members, model: str) -> ModelRequest:
+        """See `OpenAIApi`."""
         options = fields.mapping(members, "stream_options")
         choices = fields.integer(members, "n", high=MAX_CHOICES) or 1
         tried = fields.integer(members, "best_of", low=0, high=MAX_CHOICES) or 1
         return ModelRequest(
-            model=fields.model_name(members),
+            model=model,
             stream=fields.flag(members, "stream"),
             # 0, to have the prompt alone scored, generates nothing.
             output_cap=fields.integer(members, _CAP, low=0),

@@ -8,11 +8,11 @@ import msgspec
 
 from tokenweir.core.dialects import fields
 from tokenweir.core.dialects.base import Edits, ModelRequest, ResponseFacts
+from tokenweir.core.dialects.fields import Members
 from tokenweir.core.dialects.openai_api import OpenAIApi
 from tokenweir.core.dialects.openai_inputs import read_inputs
 from tokenweir.core.dialects.openai_reply import read_reply
 from tokenweir.core.json_edit import set_member
-from tokenweir.core.json_text import parse_object
 
 # Members that are read here, or that the model does not read.
 _OF_BODY = frozenset(
@@ -25,12 +25,10 @@ class OpenAIEmbeddings(OpenAIApi):
 
     route = "embeddings"
 
-    def parse_request(self, body: bytes) -> ModelRequest:
-        """Read a body. Raises: MalformedRequestError."""
-        members = parse_object(body)
-        fields.check_names(members)
+    def read_request(self, members: Members, model: str) -> ModelRequest:
+        """See `OpenAIApi`."""
         return ModelRequest(
-            model=fields.model_name(members),
+            model=model,
             stream=False,
             output_cap=0,
             choices=1,

@@ -8,6 +8,7 @@ import msgspec
 
 from tokenweir.core.dialects import fields
 from tokenweir.core.dialects.base import Edits, ModelRequest, ResponseFacts
+from tokenweir.core.dialects.fields import Members
 from tokenweir.core.dialects.openai_api import OpenAIApi
 from tokenweir.core.dialects.responses_prompt import read_prompt
 from tokenweir.core.dialects.responses_reply import read_event, read_response
@@ -27,14 +28,12 @@ class OpenAIResponses(OpenAIApi):
 
     route = "responses"
 
-    def parse_request(self, body: bytes) -> ModelRequest:
-        """Read a body. Raises: MalformedRequestError."""
-        members = parse_object(body)
-        fields.check_names(members)
+    def read_request(self, members: Members, model: str) -> ModelRequest:
+        """See `OpenAIApi`."""
         if fields.flag(members, "background"):
             raise MalformedRequestError(_BACKGROUND, "background")
         return ModelRequest(
-            model=fields.model_name(members),
+            model=model,
             stream=fields.flag(members, "stream"),
             output_cap=fields.integer(members, _CAP),
             choices=1,

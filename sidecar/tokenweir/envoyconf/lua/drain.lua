@@ -9,14 +9,23 @@
 -- which no JSON has: a processor with another limit must not take the part for a whole.
 --
 -- WARNING: only where the processor reads bodies: elsewhere a body that was cut would be
--- forwarded. BODY_LIMIT, DRAIN_LIMIT (bytes) and READ (paths) are put before this text.
+-- forwarded. BODY_LIMIT, DRAIN_LIMIT (bytes), READ (paths) and READ_FORMS (patterns of
+-- paths) are put before this text.
+
+local function is_read(path)
+  if READ[path] then return true end
+  for _, form in ipairs(READ_FORMS) do
+    if path:find(form) then return true end
+  end
+  return false
+end
 
 function envoy_on_request(handle)
   local headers = handle:headers()
   local size = tonumber(headers:get("content-length") or "")
   if not size or size <= BODY_LIMIT or size > DRAIN_LIMIT then return end
   local path = (headers:get(":path") or ""):match("^[^?#]*")
-  if headers:get(":method") ~= "POST" or not READ[path] then return end
+  if headers:get(":method") ~= "POST" or not is_read(path) then return end
   local left = BODY_LIMIT
   for chunk in handle:bodyChunks() do
     local length = chunk:length()
