@@ -33,13 +33,13 @@ def test_problems(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) ->
 def test_one_problem(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One is told in the singular; a file that is not there is no policy yet."""
+    """One is told in the singular; of a file that is not there, what to give."""
     path = write(tmp_path, edited("version: 1", "version: 1\nretries: 99"))
 
     assert main(["check", str(path)]) == 1
     assert ": 1 problem. " in capsys.readouterr().err
     assert main(["check", str(tmp_path / "absent")]) == 1
-    assert "is no policy yet" in capsys.readouterr().err
+    assert "Give the path of a policy" in capsys.readouterr().err
 
 
 def test_a_summary(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:

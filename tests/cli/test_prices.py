@@ -195,7 +195,7 @@ def test_no_price_in_a_policy(
     assert main(["prices", "other\x1b", "--policy", path]) == 1
     assert capsys.readouterr().err == f"prices: other is no model of {path}\n"
     assert main(["prices", "other", "--policy", f"{path}.old"]) == 1
-    assert "is no policy yet" in capsys.readouterr().err
+    assert "Give the path of a policy" in capsys.readouterr().err
 
 
 def test_a_policy_tells_the_provider(

@@ -86,7 +86,9 @@ def test_to_a_file_that_can_not_be_written(
 ) -> None:
     """It says so, and is the caller's mistake."""
     assert main(["render", policy, "--out", str(tmp_path / "no" / "f")]) == 2
-    assert "No such file" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert told.startswith("--out: ")
+    assert "no such file or directory. Name a file in a folder that is there" in told
 
 
 def test_valid(policy: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,8 +109,40 @@ def test_invalid(
     options = ["--validate", "--ca-file", "/no/such/file", "--out", str(file)]
 
     assert main(["render", policy, *options]) == 1
-    assert "/no/such/file" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert told.startswith("--validate: Envoy would not start with it: ")
+    assert "There is no /no/such/file. --ca-file names this system's" in told
     assert not file.exists()
+
+
+def test_an_envoy_that_does_not_answer(
+    policy: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Patience has an end, and it is no traceback."""
+
+    def hang(_: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(validate, "problem_of", hang)
+
+    assert main(["render", policy, "--validate"]) == 1
+    assert "has not answered within a minute" in capsys.readouterr().err
+
+
+def test_a_refusal_of_something_else(
+    policy: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the authorities are there, they are not blamed."""
+    (tmp_path / "ca.pem").touch()
+    monkeypatch.setattr(validate, "problem_of", lambda _: "no such cluster")
+
+    options = ["--validate", "--ca-file", str(tmp_path / "ca.pem")]
+    assert main(["render", policy, *options]) == 1
+    told = capsys.readouterr().err
+    assert told == "--validate: Envoy would not start with it: no such cluster\n"
 
 
 def test_without_envoy(

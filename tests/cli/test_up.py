@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from tokenweir.cli.main import main
-from tokenweir.stack.failure import StackError
+from tokenweir.stack import local_stack
+from tokenweir.stack.announcement import Announcement
+from tokenweir.stack.failure import ChildFailedError, StackError
 from tokenweir.stack.local_stack import LocalStack
 from tokenweir.stack.ports import free_port
 from tokenweir.stack.settings import StackSettings
@@ -115,6 +117,49 @@ def test_one_port_can_not_be_two(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Port 4102 can't be both" in capsys.readouterr().err
 
 
+def test_more_workers_than_ports_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Beyond the last port there is none: it is said where the first one may be."""
+    assert main(["up", "--admin-port", "65534", "--workers", "3"]) == 1
+    told = capsys.readouterr().err
+    assert "65534 to 65536" in told
+    assert "--admin-port 65533 at most" in told
+
+
+def test_another_stack_in_the_way_is_told(
+    taken: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is a `tokenweir up` of the same user: it can be used, or ended."""
+    other = Announcement(f"http://127.0.0.1:{taken}", "http://a:1", "p", "", None)
+    monkeypatch.setattr(local_stack, "announced", lambda: [other])
+    options = ["--port", str(taken), "--admin-port", str(free_port())]
+
+    assert main(["up", *options]) == 1
+    assert "is taken by another `tokenweir up`: use that" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"), [([], "--log-dir DIR"), (["--log-dir", "logs"], "")]
+)
+def test_a_child_that_fails_leaves_a_log_to_read(
+    options: list[str],
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What the child said last is told, and how to keep all that it says."""
+
+    def run(_: LocalStack) -> None:
+        raise ChildFailedError("envoy exited with 1 at its start")
+
+    monkeypatch.setattr(LocalStack, "run", run)
+
+    assert main(["up", *options]) == 1
+    text = capsys.readouterr().err
+    assert "envoy exited with 1 at its start" in text
+    assert told in text
+    assert ("--log-dir" in text) is bool(told)
+
+
 def test_missing_packages_are_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -195,9 +240,9 @@ def test_a_policy_without_keys_is_told(
     [
         (
             PermissionError(13, "Permission denied", "/logs/envoy.log"),
-            "Can't be run: /logs/envoy.log: Permission denied\n",
+            "Can't be run: /logs/envoy.log: Permission denied.",
         ),
-        (OSError("no inotify"), "Can't be run: no inotify\n"),
+        (OSError("no inotify"), "Can't be run: no inotify."),
     ],
 )
 def test_what_the_system_refuses_is_told(
@@ -214,7 +259,9 @@ def test_what_the_system_refuses_is_told(
     monkeypatch.setattr(LocalStack, "run", run)
 
     assert main(["up"]) == 1
-    assert capsys.readouterr().err == told
+    assert capsys.readouterr().err == (
+        f"{told} TMPDIR and --log-dir say where it may write.\n"
+    )
 
 
 def test_logs_that_can_not_be_written_are_told(

@@ -26,9 +26,10 @@ def test_what_is_no_file(tmp_path: pathlib.Path) -> None:
 
     with pytest.raises(UnreadableFileError, match=r"^can't be read: no such file"):
         Files().read(tmp_path / "absent", 5)
-    for path in (tmp_path, tmp_path / "fifo"):
-        with pytest.raises(UnreadableFileError, match=r"^is not a regular file$"):
-            Files().read(path, 5)
+    with pytest.raises(UnreadableFileError, match=r"^is a folder, not a file$"):
+        Files().read(tmp_path, 5)
+    with pytest.raises(UnreadableFileError, match=r"^is not a regular file$"):
+        Files().read(tmp_path / "fifo", 5)
 
 
 def test_changes_are_seen_by_content(tmp_path: pathlib.Path) -> None:

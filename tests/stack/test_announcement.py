@@ -95,6 +95,21 @@ def test_another_user_s_words_are_passed_over(
     assert announced() == []
 
 
+@pytest.mark.usefixtures("machine")
+def test_a_stack_that_ends_meanwhile_is_passed_over(
+    running: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder may go between two looks."""
+    folder = start(running, TOLD)
+
+    def gone(parent: Path, pattern: str) -> list[Path]:
+        return [folder.announcement, parent / "tokenweir-gone" / "up.json"]
+
+    monkeypatch.setattr(Path, "glob", gone)
+
+    assert announced() == [TOLD]
+
+
 @pytest.mark.parametrize(
     ("settings", "mock_port", "ledger"),
     [

@@ -53,6 +53,29 @@ def test_two_ports_get_two_others(taken: int) -> None:
     assert len({*proposed, *wanted}) == len(proposed) + len(wanted)
 
 
+def test_a_row_gets_another_row(taken: int) -> None:
+    """Ports that one option chooses are told together, with where all of them fit."""
+    row = range(taken - 1, taken + 2)
+    with pytest.raises(PortsTakenError) as error:
+        require_ports(dict.fromkeys(row, "--admin-port"))
+
+    text = str(error.value)
+    assert f"Port {taken} is taken by another program." in text
+    assert text.count("--admin-port") == 1
+    first = int(text.rsplit(maxsplit=1)[-1])
+    require_ports(dict.fromkeys(range(first, first + 3), "--admin-port"))
+
+
+def test_a_stack_of_ones_own_in_the_way_is_told(taken: int) -> None:
+    """Nobody has to guess that it is a `tokenweir up` in another terminal."""
+    with pytest.raises(PortsTakenError) as error:
+        require_ports({taken: "--port"}, {taken})
+
+    text = str(error.value)
+    assert f"Port {taken} is taken by another `tokenweir up`: use that one" in text
+    assert "Ctrl-C. Choose another: --port" in text
+
+
 @pytest.mark.parametrize(
     ("number", "reason"),
     [

@@ -94,8 +94,8 @@ def run(args: argparse.Namespace) -> int:
         tell(args.policy, error, sys.stderr, sys.stderr)
         return EXIT_PROBLEMS
     bootstrap = render(policy, settings)
-    if args.validate and (problem := _problem_of(bootstrap)):
-        print(problem, file=sys.stderr)
+    if args.validate and (problem := _problem_of(bootstrap, settings)):
+        print(f"--validate: {problem}", file=sys.stderr)
         return EXIT_PROBLEMS
     return _write(to_yaml(bootstrap), args.out)
 
@@ -112,16 +112,27 @@ def _settings(args: argparse.Namespace) -> EnvoySettings:
     )
 
 
-def _problem_of(bootstrap: dict[str, object]) -> str | None:
+def _problem_of(bootstrap: dict[str, object], settings: EnvoySettings) -> str | None:
     from tokenweir.envoyconf.validate import (  # noqa: PLC0415 -- needs Envoy
         EnvoyMissingError,
         problem_of,
     )
 
     try:
-        return problem_of(bootstrap)
+        problem = problem_of(bootstrap)
     except EnvoyMissingError as error:
         return str(error)
+    except TimeoutError:
+        return "Envoy has not answered within a minute; try again, or leave it out."
+    if problem is None:
+        return None
+    text = f"Envoy would not start with it: {problem}"
+    if not pathlib.Path(settings.ca_file).is_file():
+        text += (
+            f"\nThere is no {settings.ca_file}. --ca-file names this system's bundle "
+            "of authorities, often /etc/ssl/certs/ca-certificates.crt."
+        )
+    return text
 
 
 def _write(text: str, file: pathlib.Path | None) -> int:
@@ -131,7 +142,12 @@ def _write(text: str, file: pathlib.Path | None) -> int:
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
-        print(f"{file}: {error.strerror}", file=sys.stderr)
+        why = (error.strerror or "it failed").lower()
+        print(
+            f"--out: {file} can't be written: {why}. Name a file in a folder that is "
+            "there and that this user may write to.",
+            file=sys.stderr,
+        )
         return EXIT_USAGE
     return EXIT_FINE
 
@@ -143,7 +159,11 @@ def _address(text: str) -> tuple[str, int]:
     try:
         ipaddress.ip_address(host)
     except ValueError:
-        raise argparse.ArgumentTypeError("HOST must be an IP address") from None
+        raise argparse.ArgumentTypeError(
+            "HOST must be an IP address, as in 127.0.0.1:4000"
+        ) from None
     if not port.isdecimal() or int(port) > 65_535:
-        raise argparse.ArgumentTypeError("PORT must be a TCP port")
+        raise argparse.ArgumentTypeError(
+            "PORT must be a TCP port, as in 127.0.0.1:4000"
+        )
     return host, int(port)

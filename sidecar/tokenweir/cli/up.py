@@ -77,7 +77,10 @@ def run(arguments: argparse.Namespace) -> int:
         return _refuse(str(error), EXIT_USAGE)
 
     from tokenweir.core.errors import PolicyError  # noqa: PLC0415 -- slow
-    from tokenweir.stack.failure import StackError  # noqa: PLC0415 -- slow
+    from tokenweir.stack.failure import (  # noqa: PLC0415 -- slow
+        ChildFailedError,
+        StackError,
+    )
     from tokenweir.stack.local_stack import LocalStack  # noqa: PLC0415 -- slow
     from tokenweir.stack.settings import StackSettings  # noqa: PLC0415 -- slow
     from tokenweir.stack.terminal import Terminal  # noqa: PLC0415 -- slow
@@ -96,11 +99,18 @@ def run(arguments: argparse.Namespace) -> int:
     except PolicyError as error:
         tell(arguments.policy, error, sys.stdout, sys.stderr)
         return EXIT_PROBLEMS
+    except ChildFailedError as error:
+        hint = "" if arguments.log_dir else "\nWith --log-dir DIR its whole log stays."
+        return _refuse(f"{error}{hint}", EXIT_PROBLEMS)
     except StackError as error:
         return _refuse(str(error), EXIT_PROBLEMS)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _refuse(f"Can't be run: {where}{error.strerror or error}", EXIT_PROBLEMS)
+        return _refuse(
+            f"Can't be run: {where}{error.strerror or error}. TMPDIR and --log-dir say "
+            "where it may write.",
+            EXIT_PROBLEMS,
+        )
     return EXIT_FINE
 
 

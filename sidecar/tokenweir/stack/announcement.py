@@ -66,11 +66,18 @@ def announced() -> list[Announcement]:
 def _found() -> Iterator[Announcement]:
     for parent in {Path(tempfile.gettempdir()), Path(places.SHORT_PARENT)}:
         for path in parent.glob(f"{places.PREFIX}*/{places.ANNOUNCEMENT}"):
-            # Whoever can put a folder there could have our keys sent to them.
-            if path.stat().st_uid == os.getuid() and _lives(path.parent):
+            if _is_ours(path) and _lives(path.parent):
                 told = _read(path)
                 if told is not None:
                     yield told
+
+
+def _is_ours(path: Path) -> bool:
+    """Tell if this user wrote it: whoever else can could have our keys sent to them."""
+    try:
+        return path.stat().st_uid == os.getuid()
+    except OSError:  # a stack that ends meanwhile takes it along
+        return False
 
 
 def _lives(folder: Path) -> bool:

@@ -13,13 +13,14 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tokenweir.config.advice import advise
 from tokenweir.config.load import load_policy
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Policy
 from tokenweir.envoyconf.bootstrap import render, to_yaml
-from tokenweir.stack.announcement import announcement_of
+from tokenweir.stack.announcement import announced, announcement_of
 from tokenweir.stack.blueprint import Blueprint
 from tokenweir.stack.demo import demo_policy
 from tokenweir.stack.failure import NobodyCanCallError, PortsTakenError
@@ -27,7 +28,7 @@ from tokenweir.stack.feed import Feed
 from tokenweir.stack.folder import StateFolder
 from tokenweir.stack.given_ledger import require_ledger
 from tokenweir.stack.log_file import LogFile
-from tokenweir.stack.ports import free_port, require_ports
+from tokenweir.stack.ports import LAST_PORT, free_port, require_ports
 from tokenweir.stack.programs import find_programs
 from tokenweir.stack.settings import StackSettings
 from tokenweir.stack.supervisor import Supervisor
@@ -66,7 +67,7 @@ class LocalStack:
         stop, hurry = asyncio.Event(), asyncio.Event()
         _on_signals(stop, hurry)
         programs = find_programs(self.settings)
-        require_ports(self._ports())
+        require_ports(self._ports(), _ports_of_others())
         if self.settings.ledger_url is not None:
             await require_ledger(self.settings.ledger_url)
         with StateFolder(self.settings.log_dir) as folder:
@@ -82,7 +83,14 @@ class LocalStack:
             await self._supervise(blueprint, stop, hurry)
 
     def _ports(self) -> dict[int, str]:
-        ports = dict.fromkeys(self.settings.admin_ports, "--admin-port")
+        admin_ports, workers = self.settings.admin_ports, self.settings.workers
+        if admin_ports[-1] > LAST_PORT:
+            raise PortsTakenError(
+                f"{workers} workers need the ports {admin_ports[0]} to "
+                f"{admin_ports[-1]}, and {LAST_PORT} is the last one there is. Choose "
+                f"others: --admin-port {LAST_PORT - workers + 1} at most."
+            )
+        ports = dict.fromkeys(admin_ports, "--admin-port")
         if self.settings.port in ports:
             raise PortsTakenError(
                 f"Port {self.settings.port} can't be both: apps' (--port) and a "
@@ -158,6 +166,12 @@ class LocalStack:
                 "this and start it again.",
                 Style.WARNING,
             )
+
+
+def _ports_of_others() -> set[int]:
+    """Return the ports of stacks that this user runs already."""
+    urls = [url for told in announced() for url in (told.url, told.admin)]
+    return {port for url in urls if (port := urlsplit(url).port) is not None}
 
 
 def _configuration(blueprint: Blueprint, policy: Policy) -> str:
