@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -94,7 +95,7 @@ class Load:
     async def _exchange(self, number: int) -> None:
         made_ms = time.time_ns() // 1_000_000
         part = Part(self.tags[number % len(self.tags)], self.limits)
-        name = f"{self.store.epoch}-{made_ms:x}-{number:08x}"
+        name = f"{self.store.epoch}-{made_ms:x}-{secrets.token_hex(8)}"
         hold = Hold(name, (part,), AMOUNTS, SUBJECT)
         answer = await self._answer(hold)
         if isinstance(answer, Granted):

@@ -96,6 +96,27 @@ async def test_every_verb_runs_where_its_tag_is(
         assert bool(stored) is (node is owner)
 
 
+async def test_a_processor_needs_few_rights(
+    fleet: ClusterFleet, events: Recorder
+) -> None:
+    """With those that we ask for it finds its way, also while a slot moves."""
+    for node in fleet.nodes:
+        ask(node.server, "ACL", "SETUSER", "weir", "reset", "on", ">pw", *keys.ACCESS)
+    url = fleet.url.replace("://", "://weir:pw@")
+    store = RedisStore(url, events, deadline_seconds=PATIENCE)
+    await play(TaggedLedger(store), store)
+    home = fleet.owner(slot(TAG))
+    target = next(node for node in fleet.nodes if node is not home)
+    fleet.begin_move(slot(TAG), target)
+    fleet.move_keys(slot(TAG), target, "{tw:017}:*")
+    assert await store.link.read([("GET", f"{{{TAG}}}:e")]) != [None]
+    fleet.end_move(slot(TAG), target)
+    fleet.move(slot(TAG), home)
+
+    assert events.reasons == []
+    await store.close()
+
+
 async def test_a_sweep_visits_every_node(fleet: ClusterFleet, events: Recorder) -> None:
     """Each is sent the script once, though it knows it of no other node (L14)."""
     store = RedisStore(fleet.url, events, deadline_seconds=PATIENCE, hold_ms=1)

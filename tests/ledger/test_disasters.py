@@ -22,11 +22,14 @@ from tests.ledger.builders import (
     used,
 )
 from tests.ledger.conftest import PATIENCE
+from tests.ledger.load import Load, books_of
+from tests.pod import until
 from tests.relay import Relay, relay_to
 from tests.servers import REDIS_SERVER, Server, start_redis, start_valkey
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import Granted
 from tokenweir.core.holding import HOLD_MS
+from tokenweir.ledger.node import MAX_CONNECTIONS
 from tokenweir.ledger.redis import RedisStore
 from tokenweir.ledger.spool import SpooledLedger
 from tokenweir.ledger.tagged import TaggedLedger
@@ -208,4 +211,28 @@ async def test_flushed_and_forgotten_in_the_middle(
     assert [reserved_of(snapshot, limit) for limit in LIMITS] == [0, 0]
     assert snapshot.expiries == {}
     assert events.reasons == []
+    assert events.faults == []
+
+
+async def test_a_storm_of_reconnections(
+    live: RedisStore, client: redis.Redis, events: Recorder
+) -> None:
+    """
+    Whenever all connections are cut under load they are made anew, no more of them than
+    before; what had no answer is charged once (L17).
+    """
+    load, over = Load(live, (TAG, "tw:018")), asyncio.Event()
+    running = asyncio.create_task(load.run_until(over))
+    for cut in range(5):
+        await until(lambda least=20 * cut + 20: load.settled >= least)  # type: ignore[misc]
+        assert client.client_kill_filter(_type="normal", skipme=True) > 0
+    await until(lambda: load.settled >= 150)
+    over.set()
+    await running
+    await load.flush()
+
+    books = await books_of(load)
+    assert books.spent == books.recorded == load.settled
+    assert (books.reserved, books.slots, books.records) == (0, 0, 1)
+    assert len(client.client_list(_type="normal")) <= MAX_CONNECTIONS + 1
     assert events.faults == []

@@ -41,6 +41,10 @@ class LedgerRefusedError(LedgerUnavailableError):
     """The ledger answered that it can't do this call; others may fare better."""
 
 
+class NewerFormatError(LedgerRefusedError):
+    """What the ledger has there was written by a newer version: it was left alone."""
+
+
 class PolicyError(TokenweirError):
     """
     A policy can't be used.

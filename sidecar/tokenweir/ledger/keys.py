@@ -1,6 +1,7 @@
 """
 The ledger's keys in Redis.
 
+    {tw:017}:f              format of all of these, if it is not the first: a number
     {tw:017}:e              epoch of the tag, in ms
     {tw:017}:b:<limit>      bucket: "level as_of reserved rate capacity"
     {tw:017}:s:<limit>      slots: sorted set of hold ids by expiry, in ms
@@ -46,6 +47,11 @@ ACCESS = (
     *("+zadd", "+zrem", "+zcard", "+zmscore", "+zrange"),
     *("+zrangebyscore", "+zremrangebyscore"),
 )
+
+# What is written here is understood by all versions that know this format. A version
+# that writes otherwise has the next one, and says so under each tag, in the script that
+# writes there first: from then on older ones leave that tag alone.
+FORMAT = 1
 
 SWEEPER_LEASE = "{tw:sweeper}:lease"
 REBUILD_LEASE = "{tw:rebuild}:lease"

@@ -42,7 +42,11 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from tokenweir.core.errors import LedgerRefusedError, LedgerUnavailableError
+from tokenweir.core.errors import (
+    LedgerRefusedError,
+    LedgerUnavailableError,
+    NewerFormatError,
+)
 from tokenweir.ledger import keys as ledger_keys
 from tokenweir.ledger.scripts import Script
 from tokenweir.ledger.servers import connect
@@ -83,6 +87,9 @@ _UNAVAILABLE_WORDS = (
     "READONLY",
     "TRYAGAIN",
 )
+
+# What our scripts say of a tag that a newer version has written.
+_NEWER_FORMAT = "NEWFORMAT"
 
 Command = Sequence[Argument]
 Attempt = Callable[[], Awaitable[Any]]
@@ -279,6 +286,10 @@ class Link:
             return await execute("EVAL", script.source, count, *packed)
 
     def _unavailable(self, error: Exception) -> LedgerUnavailableError:
+        if reason_of(error) == _NEWER_FORMAT:
+            newer = NewerFormatError("written by a newer Tokenweir: upgrade this one")
+            self._events.fault("ledger", newer)
+            return newer
         is_answer = isinstance(error, ResponseError | ValueError)
         if is_answer and not _is_state(error):
             self._events.fault("ledger", error)
@@ -296,7 +307,8 @@ def reason_of(error: BaseException) -> str:
     """Return what to call *error*: its type, or the word that the server has for it."""
     if type(error) is ResponseError:
         text = str(error)
-        return next((w for w in _UNAVAILABLE_WORDS if w in text), "ResponseError")
+        words = (_NEWER_FORMAT, *_UNAVAILABLE_WORDS)
+        return next((word for word in words if word in text), "ResponseError")
     cause: BaseException | None = error
     while cause is not None:  # redis-py takes whatever ends a handshake for the same
         if isinstance(cause, ssl.SSLError):

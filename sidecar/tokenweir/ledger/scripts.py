@@ -22,6 +22,7 @@ _MAX_PAIRS = 1_000
 _MAX_MOMENT_MS = 10**14
 
 _CONSTANTS: Mapping[str, int | str | Sequence[str]] = {
+    "FORMAT": keys.FORMAT,
     "UNITS_PER_TOKEN": bucket.UNITS_PER_TOKEN,
     "MAX_TOKENS": bucket.MAX_TOKENS,
     "MAX_SPENT": budget.MAX_SPENT,

@@ -19,6 +19,13 @@
 local root = KEYS[1]
 local cursor = 0
 
+-- A newer version may have given the tag another format. Then nothing is read, and
+-- nothing changed: it would not understand us either.
+local format = tonumber(redis.call('GET', root .. ':f') or FORMAT)
+if format ~= FORMAT then
+  return redis.error_reply('NEWFORMAT this version knows ' .. FORMAT)
+end
+
 -- Return the next argument.
 local function text()
   cursor = cursor + 1
