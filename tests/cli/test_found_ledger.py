@@ -60,7 +60,7 @@ def test_no_running_stack(machine: Path) -> None:
     left.parent.mkdir()
     left.touch()
 
-    with pytest.raises(LedgerOptionError, match="Say where the ledger is"):
+    with pytest.raises(LedgerOptionError, match="Start one, or say where the ledger"):
         found_ledger_url(None)
 
 

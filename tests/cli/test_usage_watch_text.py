@@ -68,6 +68,22 @@ def test_screen() -> None:
     ]
 
 
+def test_nothing_yet() -> None:
+    """Whoever watches before the first call reads how to make some; later it is gone."""
+    nothing = replace(PICTURE, minute={}, flying={}, this_hour={})
+    hint = "`tokenweir tour` makes some"
+
+    assert hint in screen_text(nothing, TERMS, SCREEN)
+    idle = replace(nothing, this_hour={("idle", "m"): {"matched_idle.tokens": 1}})
+    assert hint in screen_text(idle, TERMS, SCREEN)
+    for seen in (
+        replace(nothing, flying=PICTURE.flying),
+        replace(nothing, minute=PICTURE.minute),
+        replace(nothing, this_hour={("acme", "m"): MINUTE}),
+    ):
+        assert hint not in screen_text(seen, TERMS, SCREEN)
+
+
 def test_top() -> None:
     """Groups for which there is no line are one sum."""
     lines = screen_text(PICTURE, replace(TERMS, top=1), SCREEN).split("\n")

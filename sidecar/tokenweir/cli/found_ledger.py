@@ -56,8 +56,8 @@ def _running_stack() -> str:
         )
     if not found:
         raise LedgerOptionError(
-            "No `tokenweir up` with a ledger of its own runs here. Say where the ledger "
-            f"is, by --ledger or in {LEDGER_VARIABLE}."
+            "No `tokenweir up` with a ledger of its own runs here. Start one, or say "
+            f"where the ledger is, by --ledger or in {LEDGER_VARIABLE}."
         )
     return f"unix://{found[0]}"
 

@@ -26,6 +26,10 @@ from tokenweir.cli.usage_table import abridged, money, name_shown, told_digits
 from tokenweir.ledger.picture import IN_FLIGHT, Picture
 
 MOST_LIMITS = 5
+_NOTHING_YET = (
+    "Nothing in this hour yet: calls show here once they begin.",
+    "`tokenweir tour` makes some, through a `tokenweir up` that runs here.",
+)
 _HEADS = ("now", "calls", "tokens", "USD", "tokens", "USD", "refused")
 
 
@@ -228,10 +232,17 @@ def _remarks(picture: Picture, screen: Screen) -> Iterator[str]:
         told = ", ".join(f"{shown(name)} {count:,}" for name, count in most)
         yield ""
         yield clipped(f"refused most by: {told}", screen.columns)
+    elif not (picture.minute or picture.flying or _is_any_used(picture)):
+        yield ""
+        yield from (clipped(line, screen.columns) for line in _NOTHING_YET)
     if not picture.minute_is_whole:
         yield "The last minute is not whole: more was used than could be read."
     if not picture.flying_is_whole:
         yield "More is in flight than could be read."
+
+
+def _is_any_used(picture: Picture) -> bool:
+    return any(map(is_used, picture.this_hour.values()))
 
 
 def _sums_document(sums: Sums, by: Sequence[str]) -> Mapping[str, object]:
