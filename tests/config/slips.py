@@ -75,7 +75,7 @@ SLIPS = [
     (
         "version: 1",
         "version: 1\nroute_timeouts: {chat: default}",
-        ("route_timeouts.chat: must be 'chat_completions', 'messages', 'responses', 'completions', 'embeddings', 'count_tokens', "
+        ("route_timeouts.chat: must be 'chat_completions', 'messages', 'responses', 'completions', 'embeddings', 'images', 'transcriptions', 'speech', 'count_tokens', "
         "'models', 'opaque' or 'other' (line 2)"),
     ),
     ("version: 1", "version: 1\nquotas: [{concurrency: 5}]", "quotas.0.partition: is missing: say [tenant] for a limit that each tenant has for itself, or [provider] or [model] for one that all share (line 2)"),
@@ -143,7 +143,7 @@ SLIPS = [
     (FIRST_QUOTA, "concurrency: 5, mode: off", "tenants.acme.quotas.0.mode: must be 'enforce' or 'shadow' (line 13)"),
     (FIRST_QUOTA, "concurrency: 5, partition: []", "tenants.acme.quotas.0.partition: must name at least one; without this field it is for all (line 13)"),
     (FIRST_QUOTA, "concurrency: 5, partition: [team]", "tenants.acme.quotas.0.partition.0: must be 'tenant', 'key', 'user', 'route', 'model' or 'provider' (line 13)"),
-    (FIRST_QUOTA, "concurrency: 5, routes: [chat]", "tenants.acme.quotas.0.routes.0: must be 'chat_completions', 'messages', 'responses', 'completions', 'embeddings', 'count_tokens', 'models', 'opaque' or 'other' (line 13)"),
+    (FIRST_QUOTA, "concurrency: 5, routes: [chat]", "tenants.acme.quotas.0.routes.0: must be 'chat_completions', 'messages', 'responses', 'completions', 'embeddings', 'images', 'transcriptions', 'speech', 'count_tokens', 'models', 'opaque' or 'other' (line 13)"),
     (FIRST_QUOTA, "concurrency: 5, models: [gpt-5]", "tenants.acme.quotas.0.models.0: matches no model of this policy (line 13)"),
     (FIRST_QUOTA, "concurrency: 5, models: ['']", f"tenants.acme.quotas.0.models.0: {FAMILIES} (line 13)"),
     (FIRST_QUOTA, "concurrency: 5, models: [~]", "tenants.acme.quotas.0.models.0: has no value: give it one, or remove it (line 13)"),

@@ -27,6 +27,8 @@ from tokenweir.core.admission import (
     priced,
     unsatisfiable,
 )
+from tokenweir.core.cap import Cap
+from tokenweir.core.caps import NO_CAP
 from tokenweir.core.dialects.base import (
     Media,
     MediaKind,
@@ -809,3 +811,12 @@ def test_a_relaxed_budget_records_what_it_was_not_for() -> None:
     )
     assert isinstance(unspent, Plan)
     assert unspent.parts[0].limits == ()
+
+
+def test_no_cap_where_there_is_none() -> None:
+    """A policy's cap is not written into a request that has no place for it."""
+    capping = replace(POLICY, caps=(Cap(100, 100),))
+
+    assert planned(caller(), request(output_cap=500), by=capping).cap.tokens == 100
+    uncapped = replace(request(output_cap=500), can_be_capped=False)
+    assert planned(caller(), uncapped, by=capping).cap == NO_CAP

@@ -228,3 +228,19 @@ def test_texts_of_the_prompt_go_along_if_they_may_be_kept(keeps: bool) -> None:
     assert "CANARY" not in repr(sent)
     kept = {found.parts.parts[0].digest: "CANARY"} if keeps else {}
     assert sent.kept_texts == kept
+
+
+def test_a_request_that_has_no_cap() -> None:
+    """What is only expected at most was told to no provider, so it binds nobody."""
+    request_head = head("POST", "/v1/images/generations")
+    entry = entry_of(request_head)
+    body = b'{"model":"cheap","prompt":"x"}'
+    request = entry.errors.parse_request(body)
+    incoming = Incoming(request_head, entry, NOW_MS, request, RequestBody(body, request))
+    target = Target(POLICY.providers["openai"], MODEL, request.model)
+    plan = Plan(target, hold().subject, (), OnLedgerFailure.CLOSED)
+    sent = forward(incoming, Admitted(POLICY, plan, hold(), Granted("1")))
+
+    assert request.output_cap == 6_240
+    assert sent.ticket.output_cap is None
+    assert sent.body is None

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.explain.asking import NOW_MS, Raising, Source, ask, body, policy, used_up
+from tests.forms import form
 from tokenweir.core.commands import Forward, Reject
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import Denied, Granted
@@ -193,3 +194,13 @@ async def test_several_ledgers(tmp_path: Path) -> None:
     assert (now.now_ms, unused.now_ms) == (NOW_MS, NOW_MS)
     assert {each[1] for each in second.asked} == {NOW_MS}
     assert now.counts == unused.counts
+
+
+def test_edits_of_a_form() -> None:
+    """A form's texts are told as they are; its files are not."""
+    old, new = (
+        form(("model", "a"), ("file", b"x")),
+        form(("model", "b"), ("file", b"x")),
+    )
+
+    assert edits_of(old, new) == {"model": ('"a"', '"b"')}

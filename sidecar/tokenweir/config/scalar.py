@@ -59,6 +59,9 @@ RouteName = Literal[
     "responses",
     "completions",
     "embeddings",
+    "images",
+    "transcriptions",
+    "speech",
     "count_tokens",
     "models",
     "opaque",
@@ -69,7 +72,10 @@ LedgerFailure = Literal["closed", "open"]
 
 # Only requests on these have tokens, and cost something.
 TOKEN_ROUTES = frozenset(
-    {"chat_completions", "messages", "responses", "completions", "embeddings"}
+    {
+        *("chat_completions", "messages", "responses", "completions", "embeddings"),
+        *("images", "transcriptions", "speech"),
+    }
 )
 
 # Above that the ledger's arithmetic would not be exact: see `tokenweir.core.bucket`.

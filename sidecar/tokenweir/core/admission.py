@@ -156,7 +156,7 @@ def _cap(
     """Return how long an answer may be, at the door where there are answers."""
     model = target.model
     assert model is not None
-    if entry.door is not Door.METERED:
+    if entry.door is not Door.METERED or not request.can_be_capped:
         return NO_CAP
     cap = lowest(policy.caps, caller.tenant.name, entry.route, target.name)
     # What a model can't do it would refuse: that a cheaper one answers, or that the

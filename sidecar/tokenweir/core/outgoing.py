@@ -119,6 +119,8 @@ def _ticket(incoming: Incoming, admitted: Admitted) -> Ticket:
         return ticket  # nobody reads the answer
     model, cap, asked = target.model, admitted.plan.cap, admitted.plan.asked
     most = request.output_cap if cap.tokens is None else cap.tokens
+    if not request.can_be_capped:
+        most = None  # nobody has told the provider
     return replace(
         ticket,
         dialect=incoming.entry.errors.route,

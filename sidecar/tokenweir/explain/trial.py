@@ -11,6 +11,7 @@ from typing import Any
 from tokenweir.core.commands import Answer, AwaitBody, Forward, Reject
 from tokenweir.core.dialects import by_route
 from tokenweir.core.dialects.base import Prompt
+from tokenweir.core.dialects.form import is_form, parts_of, text_of
 from tokenweir.core.events import RequestBody
 from tokenweir.core.hold import Subject, quotas_in
 from tokenweir.core.identify import Caller, entry_of, identify
@@ -167,6 +168,9 @@ def edits_of(before: bytes, after: bytes | None) -> Mapping[str, tuple[str, str]
 
 
 def _members(body: bytes) -> Mapping[str, Any]:
+    if is_form(body):
+        texts = [part for part in parts_of(body) if not part.is_file]
+        return {part.name: text_of(body, part) for part in texts}
     content = json.loads(body)
     assert isinstance(content, dict), "what a dialect has read and edited"
     return content

@@ -25,6 +25,12 @@ VERSION: Headers = (("accept", "*/*"), ("anthropic-version", "2023-06-01"))
         ("/v1/responses", "openai", "responses"),
         ("/v1/completions", "openai", "completions"),
         ("/v1/embeddings", "openai", "embeddings"),
+        ("/v1/images/generations", "openai", "images"),
+        ("/v1/images/edits", "openai", "images"),
+        ("/v1/images/variations", "openai", "images"),
+        ("/v1/audio/transcriptions", "openai", "transcriptions"),
+        ("/v1/audio/translations", "openai", "transcriptions"),
+        ("/v1/audio/speech", "openai", "speech"),
     ],
 )
 def test_known_paths(path: str, name: str, route: str) -> None:
@@ -85,6 +91,7 @@ def test_deployments(end: str) -> None:
         ("/openai/responses?api-version=preview", "responses"),
         ("/openai/v1/completions", "completions"),
         ("/openai/v1/embeddings", "embeddings"),
+        ("/openai/v1/images/generations", "images"),
     ],
 )
 def test_azure_without_deployment(path: str, route: str) -> None:

@@ -10,12 +10,19 @@ from tokenweir.core.dialects.base import Dialect, Edits, ErrorFacts, ResponseFac
 from tokenweir.core.dialects.openai_chat import OpenAIChat
 from tokenweir.core.dialects.openai_completions import OpenAICompletions
 from tokenweir.core.dialects.openai_embeddings import OpenAIEmbeddings
+from tokenweir.core.dialects.openai_media import OpenAIMedia
 from tokenweir.core.dialects.openai_responses import OpenAIResponses
 from tokenweir.core.sse import ServerSentEvent
 
 every_api = pytest.mark.parametrize(
     "api",
-    [OpenAIChat(), OpenAICompletions(), OpenAIEmbeddings(), OpenAIResponses()],
+    [
+        OpenAIChat(),
+        OpenAICompletions(),
+        OpenAIEmbeddings(),
+        OpenAIMedia("images"),
+        OpenAIResponses(),
+    ],
     ids=lambda api: str(api.route),
 )
 

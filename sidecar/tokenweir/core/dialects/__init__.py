@@ -8,6 +8,7 @@ from tokenweir.core.dialects.base import Dialect
 from tokenweir.core.dialects.openai_chat import OpenAIChat
 from tokenweir.core.dialects.openai_completions import OpenAICompletions
 from tokenweir.core.dialects.openai_embeddings import OpenAIEmbeddings
+from tokenweir.core.dialects.openai_media import OpenAIMedia
 from tokenweir.core.dialects.openai_responses import OpenAIResponses
 from tokenweir.core.dialects.path_form import PathForm
 from tokenweir.core.events import Headers
@@ -62,6 +63,9 @@ _CHAT = OpenAIChat()
 _COMPLETIONS = OpenAICompletions()
 _EMBEDDINGS = OpenAIEmbeddings()
 _RESPONSES = OpenAIResponses()
+_IMAGES = OpenAIMedia("images", "dall-e-2")
+_TRANSCRIPTIONS = OpenAIMedia("transcriptions")
+_SPEECH = OpenAIMedia("speech")
 _MESSAGES = AnthropicMessages()
 _AZURE = AzureOpenAI(_CHAT)
 
@@ -71,11 +75,19 @@ _BY_PATH: dict[str, Dialect] = {
     "/v1/responses": _RESPONSES,
     "/v1/completions": _COMPLETIONS,
     "/v1/embeddings": _EMBEDDINGS,
+    "/v1/images/generations": _IMAGES,
+    "/v1/images/edits": _IMAGES,
+    "/v1/images/variations": _IMAGES,
+    "/v1/audio/transcriptions": _TRANSCRIPTIONS,
+    "/v1/audio/translations": _TRANSCRIPTIONS,
+    "/v1/audio/speech": _SPEECH,
     "/openai/v1/chat/completions": _AZURE,
     "/openai/v1/responses": AzureOpenAI(_RESPONSES),
     "/openai/responses": AzureOpenAI(_RESPONSES),
     "/openai/v1/completions": AzureOpenAI(_COMPLETIONS),
     "/openai/v1/embeddings": AzureOpenAI(_EMBEDDINGS),
+    "/openai/v1/images/generations": AzureOpenAI(_IMAGES),
+    "/openai/v1/images/edits": AzureOpenAI(_IMAGES),
 }
 _DEPLOYMENTS = {
     PathForm(f"/openai/deployments/{{model}}/{end}"): api
@@ -83,6 +95,11 @@ _DEPLOYMENTS = {
         ("chat/completions", _CHAT),
         ("completions", _COMPLETIONS),
         ("embeddings", _EMBEDDINGS),
+        ("images/generations", _IMAGES),
+        ("images/edits", _IMAGES),
+        ("audio/transcriptions", _TRANSCRIPTIONS),
+        ("audio/translations", _TRANSCRIPTIONS),
+        ("audio/speech", _SPEECH),
     )
 }
 METERED_PATHS = tuple(_BY_PATH)

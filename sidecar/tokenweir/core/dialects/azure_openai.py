@@ -19,7 +19,6 @@ from tokenweir.core.dialects import fields
 from tokenweir.core.dialects.base import Edits, ErrorFacts, ModelRequest, ResponseFacts
 from tokenweir.core.dialects.openai_api import OpenAIApi
 from tokenweir.core.dialects.path_form import PathForm
-from tokenweir.core.json_text import parse_object
 from tokenweir.core.sse import ServerSentEvent
 
 # Older versions refuse a request that asks for the usage of a stream.
@@ -57,8 +56,7 @@ class AzureOpenAI:
         """Read a body; what the path names wins. Raises: MalformedRequestError."""
         if self._deployment is None:
             return self._api.parse_request(body)
-        members = parse_object(body)
-        fields.check_names(members)
+        members = self._api.read_members(body)
         name = fields.model_name({"model": self._deployment.name})
         request = self._api.read_request(members, name)
         if self._deployment.can_report:

@@ -108,6 +108,8 @@ class ModelRequest:
         service_tier: The tier of service that was asked for, or None.
         speaks: Whether an answer in sound was asked for.
         thinking_tokens: What of the cap may be used to think, or None: not said.
+        can_be_capped: Whether the API has a cap on output; else `output_cap` is only
+            what is expected at most.
     """
 
     model: str
@@ -120,6 +122,7 @@ class ModelRequest:
     service_tier: str | None = None
     speaks: bool = False
     thinking_tokens: int | None = None
+    can_be_capped: bool = True
 
     @property
     def hears(self) -> bool:

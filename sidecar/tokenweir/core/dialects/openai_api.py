@@ -23,9 +23,14 @@ class OpenAIApi(ABC):
 
     def parse_request(self, body: bytes) -> ModelRequest:
         """Read a body. Raises: MalformedRequestError."""
+        members = self.read_members(body)
+        return self.read_request(members, fields.model_name(members))
+
+    def read_members(self, body: bytes) -> Members:
+        """Return what *body* says, by name. Raises: MalformedRequestError."""
         members = parse_object(body)
         fields.check_names(members)
-        return self.read_request(members, fields.model_name(members))
+        return members
 
     @abstractmethod
     def read_request(self, members: Members, model: str) -> ModelRequest:

@@ -19,6 +19,12 @@ from tokenweir.core.usage import TokenUsage
 
 # Beside `cached_tokens`: DeepSeek's name, and Anthropic's, which gateways pass on.
 _CACHE_READS = ("prompt_cache_hit_tokens", "cache_read_input_tokens")
+# The last by transcriptions.
+_INPUT_DETAILS = (
+    "prompt_tokens_details",
+    "input_tokens_details",
+    "input_token_details",
+)
 _CACHE_WRITES = ("cache_write_tokens", "cache_creation_input_tokens")
 
 
@@ -69,7 +75,7 @@ class _Sides:
 
 
 def _merge(sides: _Sides, report: dict[str, Any], known: TokenUsage) -> TokenUsage:
-    inputs = report | _details(report, "prompt_tokens_details", "input_tokens_details")
+    inputs = report | _details(report, *_INPUT_DETAILS)
     cached = _first(inputs, "cached_tokens", *_CACHE_READS)
     written = _first(inputs, *_CACHE_WRITES)
     into = _Share(sides.input or known.total_input_tokens)

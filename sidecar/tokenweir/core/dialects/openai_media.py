@@ -1,0 +1,171 @@
+"""
+OpenAI's APIs that make or read pictures and sound.
+
+They are metered by what they report. Newer models report tokens; older ones are sold by
+the picture, the minute or the character, which nobody here counts: their exchanges are
+flagged as unpriced, and refused where a budget of money applies. What is reserved for a
+picture is the most that one of its quality has; for speech, twice what it commonly is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from tokenweir.core.dialects import fields
+from tokenweir.core.dialects.base import (
+    Edits,
+    Media,
+    MediaKind,
+    ModelRequest,
+    Prompt,
+    ResponseFacts,
+)
+from tokenweir.core.dialects.content import Content
+from tokenweir.core.dialects.facts import add_texts, name_error, name_model
+from tokenweir.core.dialects.fields import Members
+from tokenweir.core.dialects.form import head_of, is_form, parts_of, text_of, with_text
+from tokenweir.core.dialects.openai_api import OpenAIApi
+from tokenweir.core.dialects.openai_usage import read_usage
+from tokenweir.core.errors import MalformedRequestError
+from tokenweir.core.json_edit import set_member
+
+# OpenAI's limit is ten.
+MAX_PICTURES = 10
+# Tokens of a picture by quality, at its largest size.
+# https://platform.openai.com/docs/guides/image-generation
+_PICTURE_TOKENS = {"low": 408, "medium": 1_584}
+_MOST_PICTURE_TOKENS = 6_240
+# A second of speech has some 15 characters, and some 20 tokens.
+_SPEECH_TOKENS_PER_CHAR = 3
+_LEAST_SPEECH_TOKENS = 64
+# Members that are read here, or that the model does not read.
+_OF_BODY = frozenset(
+    {
+        *("model", "prompt", "input", "instructions", "n", "size", "quality", "style"),
+        *("user", "stream", "response_format", "background", "moderation", "voice"),
+        *("output_format", "output_compression", "partial_images", "speed"),
+        *("input_fidelity", "language", "temperature", "stream_format"),
+        *("timestamp_granularities", "include", "chunking_strategy"),
+    }
+)
+# Figures in forms are text.
+_DIGITS = re.compile(r"[0-9]{1,9}")
+_READ = ("prompt", "input", "instructions")
+_PICTURES = frozenset({"image", "mask"})
+_FILES = "files"
+# Events of streams end so.
+_LAST = (".completed", ".done")
+_FILE_KINDS = {
+    "file": MediaKind.AUDIO,
+    "image": MediaKind.IMAGE,
+    "mask": MediaKind.IMAGE,
+}
+
+
+class OpenAIMedia(OpenAIApi):
+    """
+    One of them.
+
+    *route* is the class of its paths; *default_model* answers where a request names
+    none, or None: it must.
+    """
+
+    def __init__(self, route: str, default_model: str | None = None) -> None:
+        self.route = route
+        self._default_model = default_model
+
+    def read_members(self, body: bytes) -> Members:
+        """Read a form, or JSON. Raises: MalformedRequestError."""
+        members = _form(body) if is_form(body) else super().read_members(body)
+        if members.get("model") is None and self._default_model is not None:
+            members["model"] = self._default_model
+        return members
+
+    def read_request(self, members: Members, model: str) -> ModelRequest:
+        """See `OpenAIApi`."""
+        choices = fields.integer(members, "n", high=MAX_PICTURES) or 1
+        return ModelRequest(
+            model=model,
+            stream=members.get("stream") in (True, "true"),
+            output_cap=self._most_tokens(members),
+            choices=choices,
+            user=fields.user_id(members, "user"),
+            wants_usage=True,
+            prompt=_prompt(members),
+            can_be_capped=False,
+        )
+
+    def rewrite(self, body: bytes, edits: Edits) -> bytes:
+        """Return *body* with the model of *edits*; nothing else can be asked for."""
+        if edits.model is None:
+            return body
+        if is_form(body):
+            return with_text(body, "model", edits.model)
+        return set_member(body, "model", msgspec.json.encode(edits.model))
+
+    def read_reply(self, reply: dict[str, Any], facts: ResponseFacts) -> None:
+        """Take a whole reply, or an event; usage that counts seconds says nothing."""
+        name_model(facts, reply.get("model"))
+        error = reply.get("error")
+        if error:
+            told = error if isinstance(error, dict) else {}
+            name_error(facts, told.get("code"), told.get("type"))
+        add_texts(facts, [reply.get("delta")])
+        if not facts.deltas:
+            add_texts(facts, [reply.get("text")])
+        read_usage(reply.get("usage"), facts)
+        kind = str(reply.get("type"))
+        told_all = facts.usage_final or bool(reply.keys() & {"data", "text"})
+        facts.finished = facts.error is None and (told_all or kind.endswith(_LAST))
+
+    def _most_tokens(self, members: Members) -> int | None:
+        if self.route == "images":
+            quality = fields.string(members, "quality")
+            return _PICTURE_TOKENS.get(quality, _MOST_PICTURE_TOKENS)
+        if self.route == "speech":
+            chars = len(fields.string(members, "input"))
+            return _LEAST_SPEECH_TOKENS + chars * _SPEECH_TOKENS_PER_CHAR
+        return None
+
+
+def _form(body: bytes) -> Members:
+    members: Members = {}
+    files: list[Media] = []
+    for part in parts_of(body):
+        if part.is_file:
+            kind = _FILE_KINDS.get(part.name, MediaKind.FILE)
+            files.append(Media(kind, head_of(body, part), part.end - part.start))
+        elif part.name in members and part.name == "model":
+            raise MalformedRequestError("`model` must be there once.", "model")
+        else:
+            members[part.name] = text_of(body, part)
+    fields.check_names(members)
+    if _DIGITS.fullmatch(members.get("n", "")):
+        members["n"] = int(members["n"])
+    members[_FILES] = files
+    return members
+
+
+def _prompt(members: Members) -> Prompt:
+    content = Content()
+    for name in _READ:
+        content.add_text(fields.string(members, name))
+    content.media += members.get(_FILES, [])
+    for url in _urls(members):
+        content.add_url(url, MediaKind.IMAGE)
+    content.add_rest(members, _OF_BODY | _PICTURES | {_FILES, "images", "file"})
+    return Prompt((content.message(""),))
+
+
+def _urls(members: Members) -> Iterator[str]:
+    """Yield pictures that are given in JSON, by URL or inside of one."""
+    for name in ("image", "mask", "images"):
+        found = members.get(name)
+        for item in found if isinstance(found, list) else [found]:
+            url = item.get("image_url") if isinstance(item, dict) else item
+            if isinstance(url, str):
+                yield url
