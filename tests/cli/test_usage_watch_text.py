@@ -93,13 +93,17 @@ def test_top() -> None:
 
 
 def test_nothing_happens() -> None:
-    """An idle ledger has a line of zeros."""
+    """An idle ledger has a line of zeros, and what to do."""
     idle = replace(PICTURE, minute={}, this_hour={}, flying={}, reserved={})
     lines = screen_text(idle, TERMS, SCREEN).split("\n")
 
     assert lines[1] == "in flight: 0, reserved: 0 tokens, 0.00 USD"
     assert lines[5].split() == ["-", "0", "0", "0", "0.00", "0", "0.00", "0"]
-    assert len(lines) == 6
+    assert lines[6:] == [
+        "",
+        "Nothing in this hour yet: calls show here once they begin.",
+        "`tokenweir tour` makes some, through a `tokenweir up` that runs here.",
+    ]
 
 
 def test_one_tenant() -> None:
