@@ -7,8 +7,9 @@ import os
 from tokenweir.core.errors import TokenweirError
 
 HELP = (
-    "the ledger, Redis or Valkey: a redis://, rediss:// or unix:// URL, or env:NAME of "
-    "a variable with one"
+    "the ledger, Redis or Valkey: a redis://, rediss:// (TLS), unix://, "
+    "redis+sentinel://HOST,HOST/SERVICE or redis+cluster://HOST,HOST URL (see "
+    "docs/redis.md), or env:NAME of a variable with one"
 )
 _VARIABLE = "env:"
 

@@ -27,6 +27,11 @@ DESCRIPTION = """\
 Run the processor: Envoy hands it each exchange over a unix socket, and it reserves
 and settles in the ledger. It prints one JSON line per exchange. SIGHUP has it read
 the policy again (as does any change of it), SIGTERM drains and ends it.
+
+The ledger is one Redis or Valkey, one that Sentinels name, or a Cluster, such as
+  --ledger redis+sentinel://s1:26379,s2:26379,s3:26379/service
+  --ledger redis+cluster://n1:6379,n2:6379
+A URL with a password goes into a variable: --ledger env:LEDGER_URL.
 """
 
 
@@ -36,7 +41,12 @@ class GovernanceOptionError(TokenweirError):
 
 def add_parser(subparsers: Any) -> None:
     """Add the subcommand to *subparsers*."""
-    parser = subparsers.add_parser("serve", help=HELP, description=DESCRIPTION)
+    parser = subparsers.add_parser(
+        "serve",
+        help=HELP,
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     _add_policy(parser)
     parser.add_argument(
         "--socket",
