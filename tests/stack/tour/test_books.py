@@ -148,9 +148,11 @@ async def test_what_is_in_flight_is_told_by_id(
     assert await books.is_quiet("tour-x-")
 
 
-async def test_a_ledger_that_has_gone_is_told(hasty: Books, server: Server) -> None:
+async def test_a_ledger_that_has_gone_is_told(server: Server) -> None:
     """After some patience it is the ledger's failure, and nobody's of the gateway."""
+    books = Books(replace(GROUND, ledger=server.url), outage_seconds=HASTY_SECONDS)
     server.stop()
 
     with pytest.raises(LedgerUnavailableError):
-        await hasty.open()
+        await books.open()
+    await books.close()

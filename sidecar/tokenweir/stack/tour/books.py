@@ -54,15 +54,24 @@ class Books:
     """
     The ledger of *ground*.
 
+    Args:
+        ground: What is toured.
+        patience_seconds: How long something may take to appear in it.
+        outage_seconds: How long it may give no answer.
+
     Its methods raise `tokenweir.core.errors.LedgerUnavailableError` if it gave no
     answer again and again.
     """
 
     def __init__(
-        self, ground: Ground, patience_seconds: float = PATIENCE_SECONDS
+        self,
+        ground: Ground,
+        patience_seconds: float = PATIENCE_SECONDS,
+        outage_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         self._ground = ground
         self._patience_seconds = patience_seconds
+        self._outage_seconds = outage_seconds
         self._tag = tag_of(ground.tenant)
         self._reader = LiveReader(ground.ledger, Fanout(()))
         self._levels = LevelsReader(ground.ledger, Fanout(()))
@@ -175,7 +184,7 @@ class Books:
 
     async def _asked(self, ask: Callable[[], Awaitable[Result]]) -> Result:
         """Return what *ask* does. One deadline missed is no outage: it asks again."""
-        deadline = time.monotonic() + self._patience_seconds
+        deadline = time.monotonic() + self._outage_seconds
         while True:
             try:
                 return await ask()
