@@ -12,7 +12,7 @@ from tokenweir.config.advice import advise
 from tokenweir.config.compile import compile_policy
 from tokenweir.config.scalar import RouteName
 from tokenweir.config.schema import PolicyFile
-from tokenweir.core.dialects import METERED_PATHS
+from tokenweir.core.dialects import METERED_FORMS, METERED_PATHS
 from tokenweir.core.events import RequestHead
 from tokenweir.core.identify import entry_of
 from tokenweir.core.policy import Policy, Secret
@@ -272,12 +272,29 @@ def test_every_route_is_known_here() -> None:
     for route in get_args(RouteName):
         quota = {"concurrency": 1, "routes": [route]}
 
-        assert (advise(policy(quota=quota)) == ()) is (route != "opaque")
+        nobodys = {"opaque", "generate_content", "embed_content"}
+        assert (advise(policy(quota=quota)) == ()) is (route not in nobodys)
+
+
+@pytest.mark.parametrize("route", ["generate_content", "embed_content", "count_tokens"])
+def test_routes_of_gemini(route: str) -> None:
+    """A quota on Gemini's routes applies where a model speaks it."""
+    google = {"base_url": "https://g", "dialect": "gemini"}
+    quota = {"concurrency": 1, "routes": [route]}
+    found = policy(
+        {"g": Secret("k")},
+        quota=quota,
+        providers={"g": google},
+        models={"m": {"provider": "g"}},
+    )
+
+    assert advise(found) == ()
 
 
 def test_every_route_that_there_is_can_be_named() -> None:
     """What an exchange calls its route, a quota can say."""
-    paths = {*METERED_PATHS, "/v1/messages/count_tokens"}
+    forms = (form.text.format(model="m") for form in METERED_FORMS)
+    paths = {*METERED_PATHS, *forms, "/v1/messages/count_tokens"}
     heads = [RequestHead(method, path, ()) for method in ("GET", "POST")
              for path in (*paths, "/v1/models", "/v1/other")]  # fmt: skip
 

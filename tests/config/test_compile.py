@@ -103,6 +103,7 @@ def test_providers() -> None:
         ("azure", "https://h", ""),
         ("azure", "https://h/gateway", "/gateway"),
         ("openai", "https://h/openai/v1", "/openai"),
+        ("gemini", "https://h/v1beta", ""),
     ],
 )
 def test_roots_of_azure(dialect: str, url: str, prefix: str) -> None:

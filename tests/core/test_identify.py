@@ -11,11 +11,20 @@ from hypothesis import strategies as st
 from tests.examples import ACME_KEY, CHAT, MESSAGES, NOW_MS, OPEN_KEY, head, policy
 from tokenweir.core.dialects import by_route
 from tokenweir.core.events import Headers
-from tokenweir.core.identify import Caller, Door, barred, entry_of, identify
+from tokenweir.core.identify import (
+    Caller,
+    Door,
+    barred,
+    credentials_in,
+    entry_of,
+    identify,
+    is_key,
+)
 from tokenweir.core.policy import ApiKey, Axis, KeyEnd, Quota, Tenant
 from tokenweir.core.rejection import EndedKey, RouteNotAllowed, UnknownKey
 
 POLICY = policy()
+GEMINI = "/v1beta/models/gemini-2.5-flash"
 
 
 def bearer(key: str) -> tuple[str, str]:
@@ -43,6 +52,7 @@ def payer(*headers: tuple[str, str]) -> str | None:
         ("x-api-key", ACME_KEY),
         ("x-api-key", f" {ACME_KEY} "),
         ("api-key", ACME_KEY),
+        ("x-goog-api-key", ACME_KEY),
     ],
 )
 def test_where_a_key_is_found(header: tuple[str, str]) -> None:
@@ -62,7 +72,6 @@ def test_where_a_key_is_found(header: tuple[str, str]) -> None:
         (("authorization", "   "),),
         (("x-api-key", ""),),
         (("x-api-key", " "), ("authorization", "Bearer ")),
-        (("x-goog-api-key", ACME_KEY),),
         (("proxy-authorization", f"Bearer {ACME_KEY}"),),
         (("cookie", f"api-key={ACME_KEY}"),),
         (("x_api_key", ACME_KEY),),
@@ -280,7 +289,7 @@ def test_any_headers(headers: list[tuple[str, str]]) -> None:
         ("POST", f"{CHAT};v=1/x", Door.LOOKALIKE, "opaque"),
         ("POST", "/v1/CHAT/completions", Door.LOOKALIKE, "opaque"),
         ("POST", f"{MESSAGES.upper()}/", Door.LOOKALIKE, "opaque"),
-        ("POST", "/v1/audio/speech", Door.UNKNOWN, "opaque"),
+        ("POST", "/v1/moderations", Door.UNKNOWN, "opaque"),
         ("POST", "/v1/models", Door.UNKNOWN, "opaque"),
         ("POST", "", Door.UNKNOWN, "opaque"),
         ("PUT", CHAT, Door.LOOKALIKE, "opaque"),
@@ -306,6 +315,17 @@ def test_any_headers(headers: list[tuple[str, str]]) -> None:
         ("GET", "/openai/models?api-version=1", Door.BODILESS, "models"),
         ("GET", "/openai/v1/models/gpt-4o", Door.BODILESS, "models"),
         ("POST", "/openai/v1/responses", Door.METERED, "responses"),
+        ("POST", f"{GEMINI}:generateContent?key=k", Door.METERED, "generate_content"),
+        ("POST", f"{GEMINI}:streamGenerateContent", Door.METERED, "generate_content"),
+        ("POST", f"{GEMINI}:embedContent", Door.METERED, "embed_content"),
+        ("POST", f"{GEMINI}:countTokens", Door.TOKEN_FREE, "count_tokens"),
+        ("POST", f"{GEMINI}:generatecontent", Door.LOOKALIKE, "opaque"),
+        ("POST", f"{GEMINI}%3AgenerateContent", Door.LOOKALIKE, "opaque"),
+        ("POST", f"{GEMINI}:countTokens/", Door.LOOKALIKE, "opaque"),
+        ("POST", f"{GEMINI}:predict", Door.UNKNOWN, "opaque"),
+        ("GET", "/v1beta/models?pageSize=5", Door.BODILESS, "models"),
+        ("GET", GEMINI, Door.BODILESS, "models"),
+        ("GET", f"{GEMINI}:generateContent", Door.BODILESS, "models"),
         ("POST", "/openai/deployments/a/embeddings?b", Door.METERED, "embeddings"),
         ("POST", "/openai/deployments/a/embeddings/", Door.LOOKALIKE, "opaque"),
         ("POST", "/OpenAI/deployments/A/embeddings", Door.LOOKALIKE, "opaque"),
@@ -358,3 +378,23 @@ def test_dialect_of_other_doors(path: str, headers: Headers, name: str) -> None:
     method = "POST" if "count_tokens" in path else "GET"
 
     assert entry_of(head(method, path, headers=headers)).errors.name == name
+
+
+@pytest.mark.parametrize(
+    ("path", "keys"),
+    [
+        (f"{GEMINI}:generateContent?key=a", ["a"]),
+        (f"{GEMINI}:generateContent?alt=sse&key=a%2Bb&x=1", ["a+b"]),
+        (f"{GEMINI}:generateContent?k%65y=a&key=b", ["a", "b"]),
+        (f"{GEMINI}:generateContent?monkey=a", []),
+        (f"{GEMINI}:generateContent", []),
+        ("/v1/chat/completions?key=a", []),
+    ],
+)
+def test_a_key_in_the_query(path: str, keys: list[str]) -> None:
+    """Google's API takes a key from the query; no other does."""
+    found = credentials_in(head("POST", path))
+
+    assert [value for name, value in found if name == "x-goog-api-key"] == keys
+    assert is_key("key")
+    assert not is_key("Key")

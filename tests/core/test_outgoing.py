@@ -44,9 +44,30 @@ def revealed(headers: Iterable[tuple[str, str | Secret]]) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("provider", "header", "value", "removed"),
     [
-        ("openai", "authorization", f"Bearer {PROVIDER_KEY}", {"x-api-key", "api-key"}),
-        ("anthropic", "x-api-key", PROVIDER_KEY, {"authorization", "api-key"}),
-        ("azure", "api-key", PROVIDER_KEY, {"authorization", "x-api-key"}),
+        (
+            "openai",
+            "authorization",
+            f"Bearer {PROVIDER_KEY}",
+            {"x-api-key", "api-key", "x-goog-api-key"},
+        ),
+        (
+            "anthropic",
+            "x-api-key",
+            PROVIDER_KEY,
+            {"authorization", "api-key", "x-goog-api-key"},
+        ),
+        (
+            "azure",
+            "api-key",
+            PROVIDER_KEY,
+            {"authorization", "x-api-key", "x-goog-api-key"},
+        ),
+        (
+            "gemini",
+            "x-goog-api-key",
+            PROVIDER_KEY,
+            {"authorization", "x-api-key", "api-key"},
+        ),
     ],
 )
 def test_credential(provider: str, header: str, value: str, removed: set[str]) -> None:
@@ -244,3 +265,29 @@ def test_a_request_that_has_no_cap() -> None:
     assert request.output_cap == 6_240
     assert sent.ticket.output_cap is None
     assert sent.body is None
+
+
+@pytest.mark.parametrize(
+    ("query", "provider", "sent"),
+    [
+        ("", "openai", None),
+        ("?key=CANARY", "openai", ""),
+        ("?alt=sse&k%65y=CANARY&x=%20", "openai", "?alt=sse&x=%20"),
+        ("?alt=sse", "openai", None),
+        ("?key=CANARY", "own", None),
+    ],
+)
+def test_a_key_in_the_query(query: str, provider: str, sent: str | None) -> None:
+    """The app's key goes from the query too, where the provider's takes its place."""
+    path = "/v1beta/models/m:generateContent"
+    request_head = head("POST", path + query)
+    entry = entry_of(request_head)
+    request = entry.errors.parse_request(b"{}")
+    incoming = Incoming(request_head, entry, NOW_MS, request, b"{}")
+    target = Target(POLICY.providers[provider], MODEL, request.model)
+    plan = Plan(target, hold().subject, (), OnLedgerFailure.CLOSED)
+    changes = forward(
+        incoming, Admitted(POLICY, plan, hold(), Granted("1"))
+    ).set_headers
+
+    assert dict(changes).get(":path") == (None if sent is None else path + sent)

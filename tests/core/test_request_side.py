@@ -349,9 +349,9 @@ def test_token_free_for_a_key() -> None:
 def test_unknown_path(ended: bool) -> None:
     """A path that nobody can meter is refused before its body is read."""
     exchange = Exchange(ARRIVAL)
-    found = rejection_of(exchange, head("POST", "/v1/audio/speech", ended=ended))
+    found = rejection_of(exchange, head("POST", "/v1/moderations", ended=ended))
 
-    assert found == PathNotMetered("/v1/audio/speech")
+    assert found == PathNotMetered("/v1/moderations")
 
 
 @pytest.mark.parametrize("path", [CHAT, "/v1/models"])
@@ -382,7 +382,7 @@ def test_a_provider_that_envoy_knows() -> None:
 def test_opaque_path() -> None:
     """Where the provider lets unknown paths pass, their bodies are not waited for."""
     exchange = Exchange(OPAQUE)
-    [command] = exchange.handle(head("POST", "/v1/audio/speech"), NOW_MS)
+    [command] = exchange.handle(head("POST", "/v1/moderations"), NOW_MS)
 
     assert command == Reserve(hold_of(exchange))
     assert hold_of(exchange).subject.provider == "own"
@@ -620,7 +620,11 @@ def test_credential_replaces_the_key() -> None:
 
     assert isinstance(headers["authorization"], Secret)
     assert headers["x-tokenweir-cluster"] == policy().providers["openai"].cluster
-    assert set(answer.remove_headers) == {"x-api-key", "api-key"}
+    assert set(answer.remove_headers) == {
+        "x-api-key",
+        "api-key",
+        "x-goog-api-key",
+    }
     assert "CANARY" not in repr(answer)
     assert "CANARY" not in answer.ticket.to_text()
 

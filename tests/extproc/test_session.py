@@ -144,7 +144,11 @@ async def test_admitted(sessions: Sessions, kit: Kit) -> None:
         "x-tokenweir-timeout": b"slow",
         "authorization": f"Bearer {PROVIDER_KEY}".encode(),
     }
-    assert set(response.header_mutation.remove_headers) == {"x-api-key", "api-key"}
+    assert set(response.header_mutation.remove_headers) == {
+        "x-api-key",
+        "api-key",
+        "x-goog-api-key",
+    }
     assert not answer.HasField("mode_override")
     assert kit.handoff.size == 1
     kit.handoff.claim(metadata_of(answer)["hold"])
@@ -223,7 +227,7 @@ async def test_bodiless(sessions: Sessions, kit: Kit) -> None:
     [
         (request_head(chat(), key="sk-CANARY-unknown"), 401),
         (request_head(None), 400),
-        (request_head(chat(), path="/v1/audio/speech"), 403),
+        (request_head(chat(), path="/v1/moderations"), 403),
     ],
 )
 async def test_rejected_at_the_head(

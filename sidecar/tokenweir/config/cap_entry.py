@@ -10,7 +10,9 @@ from tokenweir.config.entry import Entry
 from tokenweir.config.scalar import ModelFamilies, Name, OutputTokens
 
 # Only requests on these have answers that have a length.
-CappedRoute = Literal["chat_completions", "messages", "responses", "completions"]
+CappedRoute = Literal[
+    "chat_completions", "messages", "responses", "completions", "generate_content"
+]
 
 _FIGURES = ("output_tokens", "if_unset")
 

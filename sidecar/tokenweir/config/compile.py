@@ -37,6 +37,8 @@ from tokenweir.core.prompt_part import Audit
 
 # Most answers fit: what is more is settled as debt.
 _DEFAULT_OUTPUT_TOKENS = 4_096
+# What base URLs are often copied with.
+_ROOTS = {"azure": "/openai", "gemini": "/v1beta"}
 
 
 def compile_policy(
@@ -100,8 +102,8 @@ def _provider(name: str, entry: ProviderEntry, credential: Secret | None) -> Pro
 
 def _path_prefix(entry: ProviderEntry) -> str:
     prefix = entry.base_url.path_prefix
-    # Apps' paths to Azure begin with it.
-    return prefix.removesuffix("/openai") if entry.dialect == "azure" else prefix
+    # Apps' paths begin with it.
+    return prefix.removesuffix(_ROOTS.get(entry.dialect, ""))
 
 
 def _model(name: str, entry: ModelEntry) -> Model:

@@ -20,9 +20,10 @@ from tokenweir.core.policy import ApiKey, Axis, Model, Policy, Quota, Tenant
 # What the body of a request on these routes holds is not read: no model is known.
 _UNREAD_ROUTES = frozenset({"models", "opaque", "other"})
 
-# What names a model and costs no tokens: its dialect, by route.
+# What names a model and costs no tokens: who has such paths, by route.
 _TOKEN_FREE = {
-    route: default_dialect(path, ()).name for path, route in TOKEN_FREE_PATHS.items()
+    route: (default_dialect(path, ()).name, "gemini")
+    for path, route in TOKEN_FREE_PATHS.items()
 }
 
 _UNREAD_AXES = frozenset({Axis.REQUESTS, Axis.CONCURRENCY})
@@ -202,7 +203,7 @@ def dialects(axis: Axis, routes: Iterable[str]) -> Iterator[str]:
         if route not in _TOKEN_FREE and route not in _UNREAD_ROUTES:
             yield from speakers_of(route)
         elif route in _TOKEN_FREE and axis in _UNREAD_AXES:
-            yield _TOKEN_FREE[route]
+            yield from _TOKEN_FREE[route]
 
 
 def _bearer(key: ApiKey, tenant: Tenant) -> Tenant:

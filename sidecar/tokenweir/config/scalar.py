@@ -52,7 +52,7 @@ ModelFamily = Annotated[str, StringConstraints(pattern=MODEL_FAMILY_PATTERN)]
 Sha256 = Annotated[str, StringConstraints(pattern=SHA256_PATTERN)]
 AbsolutePath = Annotated[str, StringConstraints(pattern=ABSOLUTE_PATH_PATTERN)]
 
-DialectName = Literal["openai", "anthropic", "azure"]
+DialectName = Literal["openai", "anthropic", "azure", "gemini"]
 RouteName = Literal[
     "chat_completions",
     "messages",
@@ -62,6 +62,8 @@ RouteName = Literal[
     "images",
     "transcriptions",
     "speech",
+    "generate_content",
+    "embed_content",
     "count_tokens",
     "models",
     "opaque",
@@ -74,7 +76,7 @@ LedgerFailure = Literal["closed", "open"]
 TOKEN_ROUTES = frozenset(
     {
         *("chat_completions", "messages", "responses", "completions", "embeddings"),
-        *("images", "transcriptions", "speech"),
+        *("images", "transcriptions", "speech", "generate_content", "embed_content"),
     }
 )
 

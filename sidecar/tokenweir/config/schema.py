@@ -61,8 +61,8 @@ class ProviderEntry(Entry):
 
     base_url: Url = Field(
         description="Root that the app's path, `/v1/…`, is put behind: `http` or "
-        "`https`, host, port, path prefix. A `/v1` at its end is dropped, and Azure's "
-        "`/openai`."
+        "`https`, host, port, path prefix. A `/v1` at its end is dropped, as are Azure's "
+        "`/openai` and Gemini's `/v1beta`."
     )
     dialect: DialectName = Field(description="Wire format that the provider speaks.")
     credential: Credential | None = Field(

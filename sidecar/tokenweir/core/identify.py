@@ -10,15 +10,24 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass
+from urllib.parse import unquote_plus
 
-from tokenweir.core.dialects import default_dialect, dialect_of
+from tokenweir.core.dialects import (
+    COUNTING_FORMS,
+    METERED_FORMS,
+    counting_dialect,
+    default_dialect,
+    dialect_of,
+)
 from tokenweir.core.dialects.base import Dialect
 from tokenweir.core.events import Headers, RequestHead
 from tokenweir.core.policy import ApiKey, KeyEnd, Policy, Quota, Tenant
 from tokenweir.core.rejection import EndedKey, RouteNotAllowed, UnknownKey
 
-# Where SDKs put a key: OpenAI and most, Anthropic, Azure.
-KEY_HEADERS = ("authorization", "x-api-key", "api-key")
+# Where SDKs put a key: OpenAI and most, Anthropic, Azure, Google.
+KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+# Google's API takes it from the query as well.
+_QUERY_KEY = "key"
 # Costs no tokens, but a request all the same: it is metered by requests.
 TOKEN_FREE_PATHS = {"/v1/messages/count_tokens": "count_tokens"}
 BODILESS_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
@@ -26,7 +35,9 @@ BODILESS_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 # whatever else it could do (delete files, list keys) is for the policy to allow.
 READ_METHODS = frozenset({"GET", "HEAD"})
 HEALTH_PATHS = frozenset({"/", "/health"})
-_MODELS = re.compile(r"(/openai)?(/v1)?/models(/[A-Za-z0-9][A-Za-z0-9._:@-]*)*")
+_MODELS = re.compile(
+    r"((/openai)?(/v1)?|/v1beta)/models(/[A-Za-z0-9][A-Za-z0-9._:@-]*)*"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +73,21 @@ def identify(policy: Policy, headers: Headers) -> Caller | UnknownKey:
     if key is None:
         return UnknownKey(f"The API key is not known to this gateway's policy{hint}.")
     return Caller(policy.tenants[key.tenant], key)
+
+
+def credentials_in(head: RequestHead) -> Headers:
+    """Return the headers of *head*, and a key in its query where that can be one."""
+    if default_dialect(head.path, head.headers).name != "gemini":
+        return head.headers
+    _, _, query = head.path.partition("?")
+    pairs = (pair.partition("=") for pair in query.split("&"))
+    keys = (unquote_plus(value) for name, _, value in pairs if is_key(name))
+    return (*head.headers, *(("x-goog-api-key", key) for key in keys))
+
+
+def is_key(name: str) -> bool:
+    """Tell if a member of a query, by its encoded *name*, holds a key."""
+    return unquote_plus(name) == _QUERY_KEY
 
 
 def barred(
@@ -156,8 +182,12 @@ def _door(method: str, path: str) -> tuple[Door, str]:
         return Door.METERED, dialect.route
     if method == "POST" and path in TOKEN_FREE_PATHS:
         return Door.TOKEN_FREE, TOKEN_FREE_PATHS[path]
+    if method == "POST" and counting_dialect(path) is not None:
+        return Door.TOKEN_FREE, "count_tokens"
     plain = _as_lenient_servers_read(path)
     alike = dialect_of(plain) is not None or plain in TOKEN_FREE_PATHS
+    forms = (*METERED_FORMS, *COUNTING_FORMS)
+    alike = alike or any(form.is_like(path) for form in forms)
     return Door.LOOKALIKE if alike else Door.UNKNOWN, "opaque"
 
 

@@ -14,14 +14,18 @@ from tokenweir.core.commands import Forward
 from tokenweir.core.dialects.base import Edits, ModelRequest
 from tokenweir.core.events import RequestBody, RequestHead
 from tokenweir.core.hold import Granted, Hold
-from tokenweir.core.identify import KEY_HEADERS, Door, Entry
+from tokenweir.core.identify import KEY_HEADERS, Door, Entry, is_key
 from tokenweir.core.policy import Policy, Secret
 from tokenweir.core.ticket import Ticket
 
 CLUSTER_HEADER = "x-tokenweir-cluster"
 TIMEOUT_HEADER = "x-tokenweir-timeout"
 # Where providers look for a key, by dialect; others: a bearer's.
-_KEY_HEADER = {"anthropic": "x-api-key", "azure": "api-key"}
+_KEY_HEADER = {
+    "anthropic": "x-api-key",
+    "azure": "api-key",
+    "gemini": "x-goog-api-key",
+}
 _NO_BODY = RequestBody(b"")
 
 
@@ -73,6 +77,8 @@ def forward(incoming: Incoming, admitted: Admitted) -> Forward:
     edits = _edits(incoming.request, admitted.plan)
     body = dialect.rewrite(incoming.body.body, edits) if edits else None
     new_path = dialect.rewrite_path(path, edits)
+    if dialect.name == "gemini" and target.provider.credential is not None:
+        new_path = _without_key(new_path)
     if new_path != path:
         changes = (*changes, (":path", new_path))
     ticket = _ticket(incoming, admitted)
@@ -98,6 +104,15 @@ def _edits(request: ModelRequest | None, plan: Plan) -> Edits:
         output_cap_field=target.provider.output_cap_field,
         thinking_tokens=cap.thinking_tokens,
     )
+
+
+def _without_key(path: str) -> str:
+    """Return *path* without the app's key in its query; the rest stays as written."""
+    plain, mark, query = path.partition("?")
+    if not mark:
+        return path
+    kept = [pair for pair in query.split("&") if not is_key(pair.partition("=")[0])]
+    return f"{plain}?{'&'.join(kept)}" if kept else plain
 
 
 def _ticket(incoming: Incoming, admitted: Admitted) -> Ticket:

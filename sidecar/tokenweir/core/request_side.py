@@ -38,7 +38,14 @@ from tokenweir.core.hold import (
     Subject,
     quotas_in,
 )
-from tokenweir.core.identify import Caller, Door, barred, entry_of, identify
+from tokenweir.core.identify import (
+    Caller,
+    Door,
+    barred,
+    credentials_in,
+    entry_of,
+    identify,
+)
 from tokenweir.core.outgoing import Admitted, Incoming, forward
 from tokenweir.core.partition import as_told
 from tokenweir.core.policy import OnLedgerFailure, Policy, Quota
@@ -153,7 +160,7 @@ class RequestSide:
         """Tell who calls, and by which door; ask for the body where there is one."""
         if self._arrival.draining:
             return self._reject(Draining(RETRY_MS))
-        caller = identify(self._policy, self.head.headers)
+        caller = identify(self._policy, credentials_in(self.head))
         if isinstance(caller, UnknownKey):
             return self._reject(caller)
         self._caller = caller

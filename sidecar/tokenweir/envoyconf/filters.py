@@ -58,7 +58,7 @@ from envoy_data_plane.envoy.type.matcher.v3 import RegexMatcher
 from envoy_data_plane.envoy.type.v3 import HttpStatus, StatusCode
 from envoy_data_plane.google.protobuf import Any
 
-from tokenweir.core.dialects import METERED_FORMS, METERED_PATHS
+from tokenweir.core.dialects import COUNTING_FORMS, METERED_FORMS, METERED_PATHS
 from tokenweir.core.dialects.path_form import MODEL, PathForm
 from tokenweir.core.identify import TOKEN_FREE_PATHS
 from tokenweir.core.policy import Policy
@@ -117,7 +117,9 @@ def lua_source(file_name: str) -> str:
 def _drain(policy: Policy) -> str:
     paths = (*METERED_PATHS, *TOKEN_FREE_PATHS)
     read = ", ".join(f'["{path}"] = true' for path in paths)
-    forms = ", ".join(f'"{_lua_pattern(form)}"' for form in METERED_FORMS)
+    forms = ", ".join(
+        f'"{_lua_pattern(form)}"' for form in (*METERED_FORMS, *COUNTING_FORMS)
+    )
     return (
         f"local BODY_LIMIT = {policy.body_limit_bytes}\n"
         f"local DRAIN_LIMIT = {DRAIN_LIMIT_BYTES}\n"

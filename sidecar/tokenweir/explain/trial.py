@@ -14,7 +14,7 @@ from tokenweir.core.dialects.base import Prompt
 from tokenweir.core.dialects.form import is_form, parts_of, text_of
 from tokenweir.core.events import RequestBody
 from tokenweir.core.hold import Subject, quotas_in
-from tokenweir.core.identify import Caller, entry_of, identify
+from tokenweir.core.identify import Caller, credentials_in, entry_of, identify
 from tokenweir.core.request_side import Arrival
 from tokenweir.driver import services
 from tokenweir.driver.background import Background
@@ -121,7 +121,7 @@ def _told(
     ledger, counter, heard = parts
     subject, applied = _reached(answer, heard)
     entry = entry_of(question.head)
-    who = identify(question.policy, question.head.headers)
+    who = identify(question.policy, credentials_in(question.head))
     caller = who if isinstance(who, Caller) else None
     answers = quota_answers(caller, entry, subject.model, applied) if caller else ()
     reply: LocalReply | None = None

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tokenweir.core.dialects import (
+    COUNTING_FORMS,
     METERED_FORMS,
     METERED_PATHS,
     by_route,
+    counting_dialect,
     default_dialect,
     dialect_of,
     speakers_of,
@@ -61,6 +63,8 @@ def test_other_paths(path: str) -> None:
         ("/v1/models", VERSION, "anthropic"),
         ("/v1/models", (), "openai"),
         ("/openai/files", VERSION, "azure"),
+        ("/v1beta/files", VERSION, "gemini"),
+        ("/v1/models/m:countTokens", VERSION, "gemini"),
         ("/v1/messagesx", (), "openai"),
         ("/", (("x", "anthropic-version"),), "openai"),
         ("", (), "openai"),
@@ -103,11 +107,44 @@ def test_azure_without_deployment(path: str, route: str) -> None:
     assert by_route(route).name == "openai"
 
 
+@pytest.mark.parametrize("version", ["v1", "v1beta"])
+@pytest.mark.parametrize(
+    ("method", "route", "stream"),
+    [
+        ("generateContent", "generate_content", False),
+        ("streamGenerateContent", "generate_content", True),
+        ("embedContent", "embed_content", False),
+        ("batchEmbedContents", "embed_content", False),
+    ],
+)
+def test_methods_of_gemini(version: str, method: str, route: str, stream: bool) -> None:
+    """The path names the model and what is wanted of it."""
+    dialect = dialect_of(f"/{version}/models/gemini-2.5:{method}?alt=sse")
+
+    assert dialect is not None
+    assert (dialect.name, dialect.route) == ("gemini", route)
+    read = dialect.parse_request(b"{}")
+    assert (read.model, read.stream) == ("gemini-2.5", stream)
+    assert by_route(route).name == "gemini"
+
+
+def test_counting() -> None:
+    """Paths that count tokens are forms of their own."""
+    for form in COUNTING_FORMS:
+        path = form.text.format(model="m") + "?x"
+        dialect = counting_dialect(path)
+        assert dialect is not None
+        assert dialect.parse_request(b"{}").model == "m"
+        assert dialect_of(path) is None
+    assert counting_dialect("/v1/messages/count_tokens") is None
+
+
 def test_speakers() -> None:
     """Who has paths of a class is told by name."""
     assert speakers_of("responses") == {"openai", "azure"}
     assert speakers_of("messages") == {"anthropic"}
     assert speakers_of("opaque") == set()
+    assert speakers_of("embed_content") == {"gemini"}
 
 
 def test_all_that_is_read() -> None:

@@ -34,6 +34,22 @@ def test_model_in(path: str, model: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "alike"),
+    [
+        ("/a.b/m:run/x", True),
+        ("/A.B/m:RUN/x/", True),
+        ("/a.b/m%3Arun%2fx", True),
+        ("/a.b/m:run/x/..", True),
+        ("/a.b/m:stop/x", False),
+        ("/b/m:run/x", False),
+    ],
+)
+def test_is_like(path: str, alike: bool) -> None:
+    """What a forgiving server could take for a form is told from what none could."""
+    assert FORM.is_like(path) is alike
+
+
+@pytest.mark.parametrize(
     ("path", "model", "new"),
     [
         ("/a.b/m:run/x", "n", "/a.b/n:run/x"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tokenweir.core.dialects.anthropic_messages import AnthropicMessages
 from tokenweir.core.dialects.azure_openai import AzureOpenAI, Deployment, can_report
 from tokenweir.core.dialects.base import Dialect
+from tokenweir.core.dialects.gemini import Called, Gemini
 from tokenweir.core.dialects.openai_chat import OpenAIChat
 from tokenweir.core.dialects.openai_completions import OpenAICompletions
 from tokenweir.core.dialects.openai_embeddings import OpenAIEmbeddings
@@ -24,6 +25,20 @@ def dialect_of(path: str) -> Dialect | None:
         name = form.model_in(plain)
         if name is not None:
             return AzureOpenAI(api, Deployment(form, name, can_report(path)))
+    for form, (route, streams) in _GEMINI_FORMS.items():
+        name = form.model_in(plain)
+        if name is not None:
+            return Gemini(route, Called(form, name, streams))
+    return None
+
+
+def counting_dialect(path: str) -> Dialect | None:
+    """Return what reads bodies that only have tokens counted, by a *path* of a form."""
+    plain = path.partition("?")[0].partition("#")[0]
+    for form in COUNTING_FORMS:
+        name = form.model_in(plain)
+        if name is not None:
+            return Gemini("generate_content", Called(form, name))
     return None
 
 
@@ -38,6 +53,8 @@ def by_route(route: str) -> Dialect:
 
 def speakers_of(route: str) -> frozenset[str]:
     """Return the names of the dialects that have paths of the class *route*."""
+    if route in _GEMINI_BY_ROUTE:
+        return frozenset({Gemini.name})
     return frozenset(each.name for each in _BY_PATH.values() if each.route == route)
 
 
@@ -48,9 +65,11 @@ def default_dialect(path: str, headers: Headers) -> Dialect:
     Unknown paths included: Anthropic's clients send a version with every request;
     whoever else calls knows OpenAI's errors, if any.
     """
-    known = dialect_of(path)
+    known = dialect_of(path) or counting_dialect(path)
     if known is not None:
         return known
+    if path.startswith("/v1beta/"):
+        return _GEMINI
     if path.startswith("/openai/"):
         return _AZURE
     below = path.startswith("/v1/messages/")
@@ -68,6 +87,11 @@ _TRANSCRIPTIONS = OpenAIMedia("transcriptions")
 _SPEECH = OpenAIMedia("speech")
 _MESSAGES = AnthropicMessages()
 _AZURE = AzureOpenAI(_CHAT)
+_GEMINI = Gemini("generate_content")
+_GEMINI_BY_ROUTE: dict[str, Dialect] = {
+    "generate_content": _GEMINI,
+    "embed_content": Gemini("embed_content"),
+}
 
 _BY_PATH: dict[str, Dialect] = {
     "/v1/chat/completions": _CHAT,
@@ -104,7 +128,24 @@ _DEPLOYMENTS = {
 }
 METERED_PATHS = tuple(_BY_PATH)
 """Paths whose bodies are read."""
-METERED_FORMS = tuple(_DEPLOYMENTS)
+_GEMINI_FORMS = {
+    PathForm(f"/{version}/models/{{model}}:{method}"): (route, streams)
+    for version in ("v1beta", "v1")
+    for method, route, streams in (
+        ("generateContent", "generate_content", False),
+        ("streamGenerateContent", "generate_content", True),
+        ("embedContent", "embed_content", False),
+        ("batchEmbedContents", "embed_content", False),
+    )
+}
+METERED_FORMS = (*_DEPLOYMENTS, *_GEMINI_FORMS)
 """Others that are, which name a model."""
 
-_BY_ROUTE = {dialect.route: dialect for dialect in reversed(_BY_PATH.values())}
+COUNTING_FORMS = tuple(
+    PathForm(f"/{version}/models/{{model}}:countTokens") for version in ("v1beta", "v1")
+)
+"""Those that have tokens counted."""
+
+_BY_ROUTE = _GEMINI_BY_ROUTE | {
+    dialect.route: dialect for dialect in reversed(_BY_PATH.values())
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 # Where the model is in a form.
 MODEL = "{model}"
@@ -26,6 +26,12 @@ class PathForm:
         before, _, after = self.text.partition(MODEL)
         match = re.fullmatch(re.escape(before) + _NAME + re.escape(after), path)
         return match[1] if match else None
+
+    def is_like(self, path: str) -> bool:
+        """Tell if servers that forgive case and codes may take *path* for this form."""
+        before, _, after = self.text.partition(MODEL)
+        plain = unquote(path).rstrip("/.\\").lower()
+        return plain.startswith(before.lower()) and plain.endswith(after.lower())
 
     def with_model(self, path: str, model: str) -> str:
         """Return *path*, which is of this form, for *model*; its query stays."""

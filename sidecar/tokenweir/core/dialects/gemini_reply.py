@@ -1,0 +1,145 @@
+"""
+What a Gemini reply says, be it whole or one piece of a stream.
+
+Pieces have the shape of a whole reply. Each may report: figures are of all so far.
+What was cached is a part of what went in; what was thought is none of what came out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tokenweir.core.dialects.base import ResponseFacts
+from tokenweir.core.dialects.content import json_of
+from tokenweir.core.dialects.facts import (
+    add_texts,
+    figure,
+    is_absurd,
+    name_error,
+    name_model,
+)
+from tokenweir.core.dialects.fields import MAX_TOKENS
+from tokenweir.core.usage import TokenUsage
+
+# Of each list, as many are looked at.
+_MAX_ITEMS = 256
+# Why an answer ended that had reached its cap.
+_AT_CAP = "MAX_TOKENS"
+
+
+def read_reply(reply: dict[str, Any], facts: ResponseFacts) -> None:
+    """Take *reply*, a whole answer or a piece of one, into *facts*."""
+    name_model(facts, reply.get("modelVersion"))
+    error = reply.get("error")
+    if error:
+        name_error(facts, error.get("status") if isinstance(error, dict) else None)
+    candidates = _objects(reply.get("candidates"))
+    parts = [part for each in candidates for part in _parts(each)]
+    add_texts(facts, (text for part in parts for text in _texts(part)))
+    facts.hidden = facts.hidden or any("inlineData" in part for part in parts)
+    reasons = [each.get("finishReason") for each in candidates]
+    blocked = isinstance(reply.get("promptFeedback"), dict) and not candidates
+    vectors = reply.keys() & {"embedding", "embeddings", "predictions"}
+    if blocked or vectors or any(reasons):
+        facts.finished = facts.error is None
+        facts.at_cap += reasons.count(_AT_CAP)
+    _read_usage(reply.get("usageMetadata"), facts)
+
+
+def _read_usage(report: object, facts: ResponseFacts) -> None:
+    if not isinstance(report, dict):
+        return
+    if is_absurd(report) or any(_is_too_much(value) for value in report.values()):
+        facts.absurd = True
+        return
+    known = facts.usage or TokenUsage()
+    prompt = figure(report.get("promptTokenCount"))
+    into = (prompt or 0) + (figure(report.get("toolUsePromptTokenCount")) or 0)
+    out = figure(report.get("candidatesTokenCount"))
+    thoughts = figure(report.get("thoughtsTokenCount"))
+    if not (into or out or thoughts):
+        return
+    facts.usage = TokenUsage(
+        **_input(report, into or known.total_input_tokens),
+        **_output(report, out or 0),
+        reasoning_tokens=thoughts or known.reasoning_tokens,
+    )
+    if not (out or thoughts):  # zero and unknown replace nothing
+        facts.usage = _with_output(facts.usage, known)
+    # What generates nothing, such as a blocked prompt, reports no output.
+    told = out is not None or thoughts is not None
+    nothing = facts.finished and not facts.text_bytes and not facts.hidden
+    if told or nothing:
+        facts.usage_final = bool(facts.usage.total_input_tokens)
+
+
+def _input(report: dict[str, Any], tokens: int) -> dict[str, int]:
+    by_kind = _details(report.get("promptTokensDetails"))
+    cached = min(figure(report.get("cachedContentTokenCount")) or 0, tokens)
+    heard = min(by_kind.get("AUDIO", 0), tokens - cached)
+    seen = min(by_kind.get("IMAGE", 0), tokens - cached - heard)
+    return {
+        "input_tokens": tokens - cached - heard - seen,
+        "cached_input_tokens": cached,
+        "audio_input_tokens": heard,
+        "image_input_tokens": seen,
+    }
+
+
+def _output(report: dict[str, Any], tokens: int) -> dict[str, int]:
+    by_kind = _details(report.get("candidatesTokensDetails"))
+    spoken = min(by_kind.get("AUDIO", 0), tokens)
+    drawn = min(by_kind.get("IMAGE", 0), tokens - spoken)
+    return {
+        "output_tokens": tokens - spoken - drawn,
+        "audio_output_tokens": spoken,
+        "image_output_tokens": drawn,
+    }
+
+
+def _with_output(usage: TokenUsage, known: TokenUsage) -> TokenUsage:
+    return TokenUsage(
+        input_tokens=usage.input_tokens,
+        cached_input_tokens=usage.cached_input_tokens,
+        audio_input_tokens=usage.audio_input_tokens,
+        image_input_tokens=usage.image_input_tokens,
+        output_tokens=known.output_tokens,
+        reasoning_tokens=known.reasoning_tokens,
+        audio_output_tokens=known.audio_output_tokens,
+        image_output_tokens=known.image_output_tokens,
+    )
+
+
+def _is_too_much(value: object) -> bool:
+    return type(value) is int and value > MAX_TOKENS
+
+
+def _details(value: object) -> dict[str, int]:
+    return {
+        str(item.get("modality")): figure(item.get("tokenCount")) or 0
+        for item in _objects(value)
+    }
+
+
+def _parts(candidate: dict[str, Any]) -> list[dict[str, Any]]:
+    content = candidate.get("content")
+    return _objects(content.get("parts")) if isinstance(content, dict) else []
+
+
+def _texts(part: dict[str, Any]) -> Iterator[object]:
+    """Yield what may be generated text: who takes it looks at the types."""
+    yield part.get("text")
+    call = part.get("functionCall")
+    if isinstance(call, dict):
+        yield call.get("name")
+        yield json_of(call.get("args"))
+    code = part.get("executableCode")
+    if isinstance(code, dict):
+        yield code.get("code")
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    if not isinstance(value, list):
+        return []
+    return [item for item in value[:_MAX_ITEMS] if isinstance(item, dict)]
