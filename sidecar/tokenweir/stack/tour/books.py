@@ -13,6 +13,7 @@ from tokenweir.core.hold import Limit
 from tokenweir.core.partition import tag_of
 from tokenweir.core.policy import Axis
 from tokenweir.core.usage import Source
+from tokenweir.explain.dry_ledger import NothingUsed
 from tokenweir.explain.question import question_of, with_key
 from tokenweir.explain.trial import explain
 from tokenweir.ledger.levels_reader import LevelsReader
@@ -106,9 +107,9 @@ class Books:
 
     async def _counted(self, call: Call) -> tuple[Forecast, Limit | None]:
         question = question_of(self._ground.policy, call.body.encode(), path=PATH)
-        told = await self._asked(
-            lambda: explain(with_key(question, self._ground.key), self._levels)
-        )
+        # Which limits apply and what the prompt counts needs no ledger: it would have
+        # to answer within its deadline while a tokenizer keeps this process busy.
+        told = await explain(with_key(question, self._ground.key), NothingUsed())
         count = told.counts[-1] if told.counts else None
         tokens = count.tokens if count else 0
         counted = count is not None and count.source is Source.COUNTED
