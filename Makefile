@@ -53,6 +53,10 @@ up: $(DEMO_STAMP)  ## Run everything on this machine; [POLICY=FILE] [PORT=4000] 
 	$(if $(unknown_names),$(error Unknown here: $(unknown_names). Known: $(up_names)))
 	@exec $(BIN)/tokenweir up $(up_options)
 
+.PHONY: tour
+tour: $(DEMO_STAMP)  ## Show what a running `make up` does, step by step; [ARGS=--json]
+	@exec $(BIN)/tokenweir tour $(ARGS)
+
 .PHONY: test
 test: $(DEV_STAMP) redis  ## Run the tests; [ARGS=tests/core]
 	$(PYTEST) $(ARGS)

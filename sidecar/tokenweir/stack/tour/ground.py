@@ -132,7 +132,7 @@ def _stack(asked: Asked, found: Sequence[Announcement]) -> Announcement | None:
         raise GroundError(
             "No `tokenweir up` runs here. Start one in another terminal, wait until it "
             "says how to call it, and come back:\n\n  tokenweir up\n\n"
-            "(In a clone: make up.) A gateway elsewhere is named by --url."
+            "(In a clone: make up, and make tour.) A gateway elsewhere is named by --url."
         )
     return found[0]
 
