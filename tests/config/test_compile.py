@@ -80,6 +80,7 @@ def test_providers() -> None:
         "dialect": "anthropic",
         "ca_file": "/c",
         "unknown_paths": "opaque",
+        "version_path": "/v4",
     }
 
     assert compiled(providers={"b": provider}).providers["b"] == Provider(
@@ -92,6 +93,7 @@ def test_providers() -> None:
         credential=None,
         ca_file="/c",
         opaque_paths=("*",),
+        version_path="/v4",
     )
 
 

@@ -291,3 +291,29 @@ def test_a_key_in_the_query(query: str, provider: str, sent: str | None) -> None
     ).set_headers
 
     assert dict(changes).get(":path") == (None if sent is None else path + sent)
+
+
+@pytest.mark.parametrize(
+    ("version", "path", "sent"),
+    [
+        (None, "/v1/chat/completions", None),
+        ("", "/v1/chat/completions?a=/v1/", "/chat/completions?a=/v1/"),
+        ("/api/v4", "/v1/chat/completions", "/api/v4/chat/completions"),
+        ("/v1", "/v1/chat/completions", None),
+        ("/v4", "/openai/v1/chat/completions", None),
+    ],
+)
+def test_other_versions(version: str | None, path: str, sent: str | None) -> None:
+    """A provider's paths may begin in their own way; only the beginning changes."""
+    request_head = head("POST", path)
+    entry = entry_of(request_head)
+    request = entry.errors.parse_request(chat())
+    incoming = Incoming(request_head, entry, NOW_MS, request, chat())
+    provider = replace(POLICY.providers["openai"], version_path=version)
+    target = Target(provider, MODEL, request.model)
+    plan = Plan(target, hold().subject, (), OnLedgerFailure.CLOSED)
+    changes = forward(
+        incoming, Admitted(POLICY, plan, hold(), Granted("1"))
+    ).set_headers
+
+    assert dict(changes).get(":path") == sent

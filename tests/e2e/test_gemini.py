@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.cases.apis import data, encoded
+from tests.cases.apis import OPENAI, TOLD, data, encoded
 from tests.cases.connection import Answer, Connection, request
 from tests.cases.scene import STREAM_HEAD, Scene
 from tests.pod import CREDENTIAL, KEY, OTHER_KEY, until
@@ -64,6 +64,10 @@ def at_google(content: dict[str, Any]) -> None:
         "credential": "env:OPENAI_API_KEY",
     }
     google = {"provider": "google", "max_output_tokens": 8192}
+    content["providers"]["openai"] |= {
+        "base_url": content["providers"]["openai"]["base_url"] + "/v1beta/openai",
+        "version_path": "",
+    }
     content["models"] |= {
         "gemini-2.5-flash": google,
         "renamed": google | {"upstream_model": "gemini-2.5-flash"},
@@ -190,6 +194,18 @@ async def test_counting_and_embeddings(scene: Scene) -> None:
     assert free == (0, 0)
     assert into > 0
     assert out_of == 0
+
+
+async def test_the_root_for_other_sdks(scene: Scene) -> None:
+    """Google's API for OpenAI's SDKs has a root of its own."""
+    body = OPENAI.reply("Once.")
+    scene.upstream.play(reply(body))
+    answer = await scene.call(OPENAI.request(stream=False))
+
+    assert answer.body == body
+    [got] = scene.upstream.requests
+    assert got.target == "/v1beta/openai/chat/completions"
+    await scene.ledger_shows((TOLD.input, TOLD.output))
 
 
 async def test_refusals(scene: Scene) -> None:

@@ -97,6 +97,7 @@ def _provider(name: str, entry: ProviderEntry, credential: Secret | None) -> Pro
         ca_file=entry.ca_file,
         opaque_paths=entry.unknown_paths,
         output_cap_field=entry.output_cap_field,
+        version_path=entry.version_path,
     )
 
 

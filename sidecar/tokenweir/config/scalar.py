@@ -43,6 +43,7 @@ QUOTA_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
 MODEL_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,255}$"
 MODEL_FAMILY_PATTERN = r"^([A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}\*?|\*)$"
 SHA256_PATTERN = r"^[0-9A-Fa-f]{64}$"
+VERSION_PATH_PATTERN = r"^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]{0,62}){0,8}$"
 ABSOLUTE_PATH_PATTERN = r"^/[^\x00-\x1f\x7f]{1,4095}$"
 
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
@@ -50,6 +51,7 @@ QuotaName = Annotated[str, StringConstraints(pattern=QUOTA_NAME_PATTERN)]
 ModelName = Annotated[str, StringConstraints(pattern=MODEL_NAME_PATTERN)]
 ModelFamily = Annotated[str, StringConstraints(pattern=MODEL_FAMILY_PATTERN)]
 Sha256 = Annotated[str, StringConstraints(pattern=SHA256_PATTERN)]
+VersionPath = Annotated[str, StringConstraints(pattern=VERSION_PATH_PATTERN)]
 AbsolutePath = Annotated[str, StringConstraints(pattern=ABSOLUTE_PATH_PATTERN)]
 
 DialectName = Literal["openai", "anthropic", "azure", "gemini"]

@@ -41,6 +41,7 @@ from tokenweir.config.scalar import (
     RouteName,
     Sha256,
     Url,
+    VersionPath,
 )
 
 RATE_FIELDS = (
@@ -94,6 +95,11 @@ class ProviderEntry(Entry):
         description="Where it takes a cap on output that the policy sets and the app did "
         "not. Without it: `max_completion_tokens` in the OpenAI API, which some servers "
         "know as `max_tokens` only. An app's own cap stays where it is.",
+    )
+    version_path: VersionPath | None = Field(
+        default=None,
+        description="What the provider's paths begin with where apps' have `/v1`, such "
+        'as `/v4`, or nothing (`""`). Without it: `/v1`.',
     )
     allow_plaintext: bool = Field(
         default=False,

@@ -20,6 +20,8 @@ from tokenweir.core.ticket import Ticket
 
 CLUSTER_HEADER = "x-tokenweir-cluster"
 TIMEOUT_HEADER = "x-tokenweir-timeout"
+# What paths of most APIs begin with.
+_VERSION = "/v1"
 # Where providers look for a key, by dialect; others: a bearer's.
 _KEY_HEADER = {
     "anthropic": "x-api-key",
@@ -79,6 +81,9 @@ def forward(incoming: Incoming, admitted: Admitted) -> Forward:
     new_path = dialect.rewrite_path(path, edits)
     if dialect.name == "gemini" and target.provider.credential is not None:
         new_path = _without_key(new_path)
+    version = target.provider.version_path
+    if version is not None and new_path.startswith(_VERSION + "/"):
+        new_path = version + new_path.removeprefix(_VERSION)
     if new_path != path:
         changes = (*changes, (":path", new_path))
     ticket = _ticket(incoming, admitted)

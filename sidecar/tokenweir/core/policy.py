@@ -110,6 +110,7 @@ class Provider:
             ``"POST /v1/moderations"`` or ``"GET /v1/files/*"``, or `EVERY_PATH`.
         output_cap_field: Where it takes a cap that the app did not set, or None: where
             the dialect has it.
+        version_path: What its paths begin with in place of ``"/v1"``, or None.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Provider:
     ca_file: str | None = None
     opaque_paths: tuple[str, ...] = ()
     output_cap_field: str | None = None
+    version_path: str | None = None
 
     @property
     def digest(self) -> str:

@@ -56,9 +56,10 @@ def test_full_request(camel: bool) -> None:
         "candidate_count": 2,
         "response_modalities": ["audio"],
     }
-    read = request(
-        **({"generationConfig": config} if camel else {"generation_config": snake})
-    )
+    members: dict[str, Any] = {"generation_config": snake}
+    if camel:
+        members = {"generationConfig": config}
+    read = request(GEMINI, **members)
 
     assert (read.output_cap, read.choices, read.speaks) == (50, 2, True)
 
