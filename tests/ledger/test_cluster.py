@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -397,3 +398,40 @@ async def test_without_any_node_there_is_no_ledger(events: Recorder) -> None:
 
     assert events.reasons == ["ConnectionError"] * 2
     await link.close()
+
+
+# === the last: after it a node is missing ======================================
+
+
+async def test_a_replica_takes_over_under_load(
+    fleet: ClusterFleet, events: Recorder, tmp_path: Path
+) -> None:
+    """A node dies under load, its replica has its tags: nothing is charged twice."""
+    owner = fleet.owner(slot(TAGS[0]))
+    replica = await asyncio.to_thread(fleet.add_replica, tmp_path, owner)
+    store = RedisStore(fleet.url, events, hold_ms=1_000)
+    load, over = Load(store, TAGS[:1]), asyncio.Event()
+    running = asyncio.create_task(load.run_until(over))
+    await until(lambda: load.settled >= 100)
+    owner.server.stop()
+    await until(lambda: load.refused > 0)
+    before = load.settled
+    ask(replica.server, "CLUSTER", "FAILOVER", "TAKEOVER")
+    await until(lambda: load.settled >= before + 50)
+    over.set()
+    await running
+    await load.flush()
+
+    async def is_swept() -> bool:
+        with contextlib.suppress(LedgerUnavailableError):
+            await store.sweep(TAGS[:1])
+            return (await books_of(load)).held == 0
+        return False
+
+    await until(is_swept)
+    books = await books_of(load)
+    assert (books.reserved, books.slots) == (0, 0)
+    assert books.spent == books.recorded <= load.settled
+    assert events.faults == []
+    await store.close()
+    replica.server.stop()

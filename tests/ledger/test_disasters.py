@@ -225,7 +225,8 @@ async def test_a_storm_of_reconnections(
     running = asyncio.create_task(load.run_until(over))
     for cut in range(5):
         await until(lambda least=20 * cut + 20: load.settled >= least)  # type: ignore[misc]
-        assert client.client_kill_filter(_type="normal", skipme=True) > 0
+        # Who has just been cut off may not be there again.
+        await until(lambda: client.client_kill_filter(_type="normal", skipme=True))
     await until(lambda: load.settled >= 150)
     over.set()
     await running

@@ -93,7 +93,7 @@ class Cluster:
                 if tries > MAX_REDIRECTIONS:
                     raise
                 if isinstance(error, AskError):
-                    node, is_asking = self._named(error, node)
+                    node, is_asking = self._named(error, node, slot)
                 else:
                     await asyncio.sleep(PAUSE_SECONDS * tries)
                     node, is_asking = await self._owner(slot), False
@@ -190,11 +190,11 @@ class Cluster:
             raise NoNodeError("no node has this slot")
         return self._node(host)
 
-    def _named(self, error: AskError, asked: Node) -> tuple[Node, bool]:
+    def _named(self, error: AskError, asked: Node, slot: int) -> tuple[Node, bool]:
         """Return the node that *error* names, and whether it is to be told ASKING."""
         host = (error.host or asked.host, error.port)
         if isinstance(error, MovedError):
-            self._slots[error.slot_id] = host
+            self._slots[slot] = host
             self._read_soon()
             return self._node(host), False
         return self._node(host), True
