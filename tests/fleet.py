@@ -178,7 +178,8 @@ def _cluster_node(
     own = ("--port", str(port), "--bind", "127.0.0.1", "--dir", str(home))
     cluster = ("--cluster-enabled", "yes", "--cluster-port", str(bus))
     quick = ("--cluster-node-timeout", "2000", "--cluster-config-file", "nodes.conf")
-    return Node(start(folder, *own, *cluster, *quick, *options), port)
+    at_once = ("--repl-diskless-sync-delay", "0")
+    return Node(start(folder, *own, *cluster, *quick, *at_once, *options), port)
 
 
 def _form(fleet: ClusterFleet) -> None:
