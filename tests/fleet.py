@@ -9,6 +9,7 @@ Several servers that are one ledger, for tests: on loopback, and gone with the t
 from __future__ import annotations
 
 import contextlib
+import secrets
 import socket
 import tempfile
 import time
@@ -289,7 +290,7 @@ def _sentinel(
     (port,) = ports(1)
     home = folder / f"sentinel-{number}"
     home.mkdir()
-    path = Path(tempfile.mkdtemp(prefix="tw-")) / "s.sock"
+    path = Path(tempfile.gettempdir()) / f"tw-{secrets.token_hex(6)}.sock"
     lines = (
         f"port {port}",
         "bind 127.0.0.1",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -31,6 +32,17 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SentinelFleet]:
     """A primary, a replica, and three Sentinels."""
     with sentinel_fleet(tmp_path_factory.mktemp("sentinel")) as made:
         yield made
+
+
+@pytest.fixture
+def two_servers(tmp_path: Path) -> Iterator[list[int]]:
+    """The ports of two servers that know nothing of each other."""
+    found = ports(2)
+    with contextlib.ExitStack() as stack:
+        for port in found:
+            server = start_valkey(tmp_path, "--port", str(port), "--bind", "127.0.0.1")
+            stack.callback(server.stop)
+        yield found
 
 
 def nobody() -> str:
@@ -84,16 +96,11 @@ async def test_without_a_primary_there_is_no_ledger(
 
 
 async def test_a_new_primary_is_followed_though_the_old_one_answers(
-    tmp_path: Path, events: Recorder, monkeypatch: pytest.MonkeyPatch
+    two_servers: list[int], events: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Connections to the former are left once Sentinels name another."""
     monkeypatch.setattr(sentinel, "WATCH_SECONDS", 0.0)
-    named = ports(2)
-    servers = [
-        start_valkey(tmp_path, "--port", str(port), "--bind", "127.0.0.1")
-        for port in named
-    ]
-    primary = named[0]
+    primary = two_servers[0]
 
     async def answer(
         reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -113,13 +120,11 @@ async def test_a_new_primary_is_followed_though_the_old_one_answers(
             (told,) = await link.info("server")
             return int(told["tcp_port"])
 
-        assert await where() == named[0]
-        primary = named[1]
-        await until(lambda: is_at(where, named[1]))
+        assert await where() == two_servers[0]
+        primary = two_servers[1]
+        await until(lambda: is_at(where, two_servers[1]))
         await link.close()
     assert events.reasons == []
-    for server in servers:
-        server.stop()
 
 
 async def is_at(where: Callable[[], Awaitable[int]], port: int) -> bool:
