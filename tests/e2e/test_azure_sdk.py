@@ -10,7 +10,7 @@ import openai
 import pytest
 import pytest_asyncio
 from openai import AsyncAzureOpenAI
-from openai.types.chat import ChatCompletionMessageParam
+from openai.types.chat import ChatCompletionChunk, ChatCompletionMessageParam
 
 from tests.cases.apis import OPENAI, TOLD, Told, story
 from tests.cases.openai_apis import EMBEDDINGS, RESPONSES
@@ -152,6 +152,15 @@ async def test_every_byte(scene: Scene) -> None:
     await scene.ledger_shows(SIDES)
 
 
+async def read_on(
+    stream: openai.AsyncStream[ChatCompletionChunk], passed: asyncio.Event
+) -> None:
+    """Read *stream* to its end, and tell when text has come."""
+    async for chunk in stream:
+        if chunk.choices[0].delta.content:
+            passed.set()
+
+
 async def test_a_cut_stream(scene: Scene) -> None:
     """Of a stream that breaks off, what passed is charged."""
     pieces = [OPENAI.opening()[0], OPENAI.delta("Once upon a time there was a weir")]
@@ -163,7 +172,7 @@ async def test_a_cut_stream(scene: Scene) -> None:
             model="gpt-4o", messages=ASKED, stream=True
         )
         with pytest.raises(openai.APIConnectionError):
-            [passed.set() async for chunk in stream if chunk.choices[0].delta.content]
+            await read_on(stream, passed)
 
     into, out_of = await charged(scene)
     assert into > 0
