@@ -131,7 +131,9 @@ def sent_to(path: str, upstream_model: str | None) -> Forward:
     entry = entry_of(request_head)
     body = b'{"messages":[],"model":"x"}'
     request = entry.errors.parse_request(body)
-    incoming = Incoming(request_head, entry, NOW_MS, request, body)
+    incoming = Incoming(
+        request_head, entry, NOW_MS, request, RequestBody(body, request)
+    )
     model = replace(MODEL, upstream_model=upstream_model)
     target = Target(POLICY.providers["openai"], model, request.model)
     plan = Plan(target, hold().subject, (), OnLedgerFailure.CLOSED)
@@ -257,7 +259,9 @@ def test_a_request_that_has_no_cap() -> None:
     entry = entry_of(request_head)
     body = b'{"model":"cheap","prompt":"x"}'
     request = entry.errors.parse_request(body)
-    incoming = Incoming(request_head, entry, NOW_MS, request, RequestBody(body, request))
+    incoming = Incoming(
+        request_head, entry, NOW_MS, request, RequestBody(body, request)
+    )
     target = Target(POLICY.providers["openai"], MODEL, request.model)
     plan = Plan(target, hold().subject, (), OnLedgerFailure.CLOSED)
     sent = forward(incoming, Admitted(POLICY, plan, hold(), Granted("1")))
@@ -283,7 +287,9 @@ def test_a_key_in_the_query(query: str, provider: str, sent: str | None) -> None
     request_head = head("POST", path + query)
     entry = entry_of(request_head)
     request = entry.errors.parse_request(b"{}")
-    incoming = Incoming(request_head, entry, NOW_MS, request, b"{}")
+    incoming = Incoming(
+        request_head, entry, NOW_MS, request, RequestBody(b"{}", request)
+    )
     target = Target(POLICY.providers[provider], MODEL, request.model)
     plan = Plan(target, hold().subject, (), OnLedgerFailure.CLOSED)
     changes = forward(
@@ -308,7 +314,9 @@ def test_other_versions(version: str | None, path: str, sent: str | None) -> Non
     request_head = head("POST", path)
     entry = entry_of(request_head)
     request = entry.errors.parse_request(chat())
-    incoming = Incoming(request_head, entry, NOW_MS, request, chat())
+    incoming = Incoming(
+        request_head, entry, NOW_MS, request, RequestBody(chat(), request)
+    )
     provider = replace(POLICY.providers["openai"], version_path=version)
     target = Target(provider, MODEL, request.model)
     plan = Plan(target, hold().subject, (), OnLedgerFailure.CLOSED)

@@ -16,8 +16,14 @@ from tokenweir.core.partition import tag_of, tenant_tags
 from tokenweir.core.prompt_part import Kind, PromptCost
 from tokenweir.ledger import keys, prompts
 from tokenweir.ledger.keys import ACCESS, PROMPT_KEPT_MS
-from tokenweir.ledger.link import BATCH, Link
-from tokenweir.ledger.prompts import OTHER, PromptKey, PromptLedger, PromptSum
+from tokenweir.ledger.link import Link
+from tokenweir.ledger.prompts import (
+    BATCH,
+    OTHER,
+    PromptKey,
+    PromptLedger,
+    PromptSum,
+)
 
 TAG = tag_of("acme")
 DAY_S = 86_400

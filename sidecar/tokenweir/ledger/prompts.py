@@ -17,12 +17,14 @@ from tokenweir.core.partition import tag_of, tenant_tags
 from tokenweir.core.prompt_part import Kind, PromptCost
 from tokenweir.core.record import SEPARATOR
 from tokenweir.ledger import keys, scripts
-from tokenweir.ledger.link import BATCH, Command, Link
+from tokenweir.ledger.link import Command, Link
 
 # Of a tenant and a day: a hundred kilobytes.
 MAX_MEMBERS = 500
 # Ditto, of texts of 2 kB that were not there yet.
 MAX_NEW_TEXTS = 100
+# Keys that are read in one piece.
+BATCH = 128
 # In place of a digest: parts that are not told apart; of a model: beyond the bound.
 OTHER = "other"
 # What fields begin with that count a tenant's members and texts: no name of a tenant.
