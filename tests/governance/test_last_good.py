@@ -73,7 +73,7 @@ def test_what_is_no_file(kept: LastGood, folder: Path) -> None:
     """Where a file can't be read or written, that is told, and nothing is left behind."""
     (folder / "policy.json").mkdir(parents=True)
 
-    with pytest.raises(EnvelopeError, match="not a regular file"):
+    with pytest.raises(EnvelopeError, match="is a folder, not a file"):
         kept.read(POLICY)
     with pytest.raises(OSError, match="directory"):
         kept.write(signed(1))
