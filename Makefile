@@ -58,11 +58,11 @@ tour: $(DEMO_STAMP)  ## Show what a running `make up` does, step by step; [ARGS=
 	@exec $(BIN)/tokenweir tour $(ARGS)
 
 .PHONY: test
-test: $(DEV_STAMP) redis  ## Run the tests; [ARGS=tests/core]
+test: $(DEV_STAMP) redis node  ## Run the tests; [ARGS=tests/core]
 	$(PYTEST) $(ARGS)
 
 .PHONY: check
-check: $(DEV_STAMP) redis  ## Format, lint, types, import contracts, tests: what CI runs
+check: $(DEV_STAMP) redis node  ## Format, lint, types, import contracts, tests: what CI runs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -83,7 +83,7 @@ bench: $(DEV_STAMP)  ## Run the benchmarks, or one; [NAME=open_streams] [ARGS=--
 .PHONY: clean
 clean:  ## Remove the environment and all caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache \
-		.import_linter_cache .hypothesis .coverage htmlcov
+		.import_linter_cache .hypothesis .coverage htmlcov tests/node/node_modules
 
 # Programs, as opposed to what they share.
 benchmarks = $(notdir $(basename $(shell grep -l __main__ bench/*.py)))
@@ -107,3 +107,9 @@ $(DEV_STAMP): pyproject.toml
 redis:
 	@command -v redis-server >/dev/null || .ci/apt redis-server \
 		|| echo "redis-server is not there: the tests that need it are skipped."
+
+# SDKs for Node that tests drive, by the Node that the dev extra brings. Without npm's
+# registry their tests are skipped.
+.PHONY: node
+node: $(DEV_STAMP)
+	@$(BIN)/python -m tests.node_packages

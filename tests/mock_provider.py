@@ -1,4 +1,4 @@
-"""A provider that nobody here wrote: llmock, as a process of its own."""
+"""Providers that nobody here wrote, as processes: llmock, and aimock from npm."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.node_packages import FOLDER, node_packages
 
 PATIENCE_SECONDS = 30.0
 ATTEMPTS = 3
@@ -17,27 +20,44 @@ ATTEMPTS = 3
 @contextlib.contextmanager
 def mock_provider(*options: str) -> Iterator[int]:
     """Run llmock with *options*, and yield its port."""
-    process, port = _started(options)
+    serve = [sys.executable, "-m", "llmock.cli", "serve", "--log-level", "error"]
+    with _running([*serve, *options]) as port:
+        yield port
+
+
+@contextlib.contextmanager
+def aimock(answers: Path = FOLDER / "answers.json") -> Iterator[int]:
+    """Run aimock with *answers*, and yield its port; skip where there's no Node."""
+    script = FOLDER / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
+    serve = [node_packages(), str(script), "--log-level", "silent"]
+    with _running([*serve, "--fixtures", str(answers)]) as port:
+        yield port
+
+
+@contextlib.contextmanager
+def _running(serve: list[str]) -> Iterator[int]:
+    process, port = _started(lambda port: [*serve, "--port", str(port)])
     try:
         yield port
     finally:
         _end(process)
 
 
-def _started(options: tuple[str, ...]) -> tuple[subprocess.Popen[bytes], int]:
+def _started(
+    command_on: Callable[[int], list[str]],
+) -> tuple[subprocess.Popen[bytes], int]:
     # Between the choice of a port and its use somebody may be faster.
     for _ in range(ATTEMPTS):
         port = _free_port()
-        command = [sys.executable, "-m", "llmock.cli", "serve", "--port", str(port)]
         process = subprocess.Popen(
-            [*command, "--host", "127.0.0.1", "--log-level", "error", *options],
+            [*command_on(port), "--host", "127.0.0.1"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
         if _serves(port, process):
             return process, port
         _end(process)
-    raise RuntimeError("llmock did not start")
+    raise RuntimeError("the mock provider did not start")
 
 
 def _free_port() -> int:
