@@ -72,7 +72,7 @@ tenants:
     on_ledger_failure: open
     quotas:
       - {{requests_per_minute: 600, capacity: 10, name: burst, mode: shadow}}
-      - {{tokens_per_minute: 60000, counts: input, partition: [key, model]}}
+      - {{tokens_per_minute: 60000, counts: input, partition: [key, model], stagger: true}}
       - {{concurrency: 8, models: ["*"], routes: [messages], on_ledger_failure: closed}}
       - budget_usd: 0.25
         per: month

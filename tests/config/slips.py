@@ -134,6 +134,7 @@ SLIPS = [
     (FIRST_QUOTA, "requests_per_minute: 0600", "tenants.acme.quotas.0.requests_per_minute: must be a whole number (line 13)"),
     (FIRST_QUOTA, "concurrency: 100001", "tenants.acme.quotas.0.concurrency: must be at most 100000 (line 13)"),
     (FIRST_QUOTA, "concurrency: 5, capacity: 5", "tenants.acme.quotas.0: has `capacity`, which concurrency has none of: remove it (line 13)"),
+    (FIRST_QUOTA, "budget_usd: 5, per: day, stagger: true", "tenants.acme.quotas.0: has `stagger`, but a budget's callers come back when its window turns: remove it (line 13)"),
     (FIRST_QUOTA, "concurrency: 5, counts: total", "tenants.acme.quotas.0: has `counts`, which only goes with tokens_per_minute (line 13)"),
     (FIRST_QUOTA, "requests_per_minute: 5, concurrency: 5", f"tenants.acme.quotas.0: {AXES} (line 13)"),
     (FIRST_QUOTA, "mode: shadow", f"tenants.acme.quotas.0: {AXES} (line 13)"),

@@ -68,6 +68,14 @@ def test_a_quota_with_everything() -> None:
     )
 
 
+def test_refused_callers_are_staggered_if_the_policy_says_so() -> None:
+    """Not otherwise."""
+    fields = {"tokens_per_minute": 1}
+
+    assert compile_quota(entry(**fields, stagger=True), "acme", CLOSED).staggered
+    assert not compile_quota(entry(**fields), "acme", CLOSED).staggered
+
+
 def test_slots_have_no_rate() -> None:
     """The capacity of a concurrency limit is its number of slots."""
     quota = compile_quota(entry(concurrency=8), "acme", CLOSED)

@@ -252,6 +252,26 @@ def test_refusal_by_several() -> None:
     )
 
 
+def test_refusal_that_is_staggered() -> None:
+    """All headers tell the caller's own moment, the latest of those of its failures."""
+    failures = (
+        replace(failure(Axis.TOKENS, 8_200), stagger_ms=1_000),
+        replace(failure(Axis.REQUESTS, 700), stagger_ms=30_000),
+    )
+    rejection = QuotaExhausted("acme", failures)
+
+    headers = dict(refusal_headers(rejection))
+
+    assert headers["retry-after"] == "31"
+    assert headers["retry-after-ms"] == "30700"
+    assert headers["x-ratelimit-reset-tokens"] == "31s"
+    assert headers["x-ratelimit-reset-requests"] == "31s"
+    assert headers["ratelimit"] == (
+        '"acme.tokens_per_minute";r=0;t=10, "acme.requests_per_minute";r=0;t=31'
+    )
+    assert wait_of(rejection) == 8_200
+
+
 def test_refusal_by_concurrency() -> None:
     """Slots are told in the draft's field only: they are no rate."""
     slots = QuotaFailure(

@@ -63,6 +63,56 @@ def test_slots_fail_with_an_estimate() -> None:
     assert levels.failure(SLOTS, WORST_CASE, 30_000) is None
 
 
+def told(levels: Levels, limit: Limit, now_ms: int = 0) -> tuple[int, int]:
+    """Refuse a caller; return its wait, and what it is told."""
+    failure = levels.failure(limit, WORST_CASE, now_ms)
+    assert failure is not None
+    failure = levels.staggered(limit, failure, now_ms)
+    return failure.wait_ms, failure.return_ms
+
+
+def test_refused_callers_are_told_moments_apart() -> None:
+    """
+    As far apart as a request takes to be earned; of slots, as one takes to get free.
+    """
+    levels = Levels()
+    bucket, slots = (replace(limit, staggered=True) for limit in (TPM, SLOTS))
+    take(levels, bucket, slots)
+
+    assert [told(levels, bucket) for _ in "ab"] == [(50_000, 50_000)] * 2
+    assert [told(levels, slots) for _ in "abc"] == [
+        (1_000, 1_000),
+        (1_000, 2_000),
+        (1_000, 3_000),
+    ]
+    assert told(levels, slots, 3_000) == (1_000, 1_000)
+
+
+def test_only_limits_that_say_so_stagger() -> None:
+    """
+    Others have no cursor, and neither has a budget: its callers come when it turns.
+    """
+    levels = Levels()
+    take(levels, SLOTS)
+    spent = replace(BUDGET, staggered=True)
+    failure = levels.failure(SLOTS, WORST_CASE, 0)
+    assert failure is not None
+
+    assert levels.staggered(SLOTS, failure, 0) == failure
+    assert levels.staggered(spent, failure, 0) == failure
+    assert levels.cursors == {}
+
+
+def test_cursors_are_forgotten_when_they_have_passed() -> None:
+    """
+    A moment that lies behind means nothing.
+    """
+    levels = Levels(cursors={"a": 7, "b": 8})
+    levels.forget(7)
+
+    assert levels.cursors == {"b": 8}
+
+
 def test_a_failure_tells_if_it_is_enforced() -> None:
     """
     Limits in shadow mode fail like any other, and say that they are only reported.

@@ -86,6 +86,16 @@ def test_a_throttling_budget_slows_every_rate() -> None:
     assert len(found) == 6 + 2
 
 
+def test_a_limit_staggers_as_its_quota_does() -> None:
+    """So does the slower twin that a throttling budget puts beside it."""
+    staggered = replace(TPM, staggered=True)
+
+    assert not limits(TPM)[0].staggered
+    assert limits(staggered)[0].staggered
+    twins = limits(SLOWER, staggered, relaxed=(SLOWER.id,))
+    assert [limit.staggered for limit in twins] == [False, True, True]
+
+
 def test_only_what_is_enforced() -> None:
     """Limits in shadow mode refuse nobody."""
     shadow = replace(TPM, shadow=True)

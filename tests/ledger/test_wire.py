@@ -132,6 +132,21 @@ def test_a_denial_is_read() -> None:
     assert [failure.quota for failure in answer.shadowed] == ["slots"]
 
 
+def test_a_denial_that_is_staggered_is_read() -> None:
+    """
+    What is added to the wait stands behind it; the limit's mode asks for it.
+    """
+    limits = (replace(TPM, staggered=True), replace(SLOTS, staggered=True))
+    share = replace(SHARE, limits=limits)
+    answer = wire.answer_of(share, 0, "7", "1 0 20 70 90000 400,2 0 0 3 1000")
+    arguments = wire.share_arguments(share)
+
+    assert isinstance(answer, Denied)
+    assert [why.return_ms for why in answer.failures] == [90_400]
+    assert [why.return_ms for why in answer.shadowed] == [1_000]
+    assert (arguments[12], arguments[17]) == (2, 1)
+
+
 def test_a_grant_without_limits_is_read() -> None:
     """
     A tenant without quotas is granted everything.

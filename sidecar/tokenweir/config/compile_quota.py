@@ -66,6 +66,7 @@ def compile_quota(
             else on_ledger_failure
         ),
         budget=_budget(entry) if axis in BUDGETS else None,
+        staggered=entry.stagger,
     )
 
 

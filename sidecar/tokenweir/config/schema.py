@@ -181,6 +181,12 @@ class QuotaEntry(BudgetFields):
         default="enforce",
         description="`shadow`: evaluated and reported, but nobody is refused.",
     )
+    stagger: bool = Field(
+        default=False,
+        description="Callers that are refused at about the same time are told, in "
+        "headers, to come back one after the other: later than their true wait by at "
+        "most a minute. Not for budgets.",
+    )
     models: ModelFamilies | None = Field(
         default=None,
         description="Only for these models (names; a `*` at the end for a family).",
@@ -214,6 +220,11 @@ class QuotaEntry(BudgetFields):
         if self.capacity is not None and self.axis not in RATE_FIELDS:
             raise ValueError(
                 f"has `capacity`, which {self.axis} has none of: remove it"
+            )
+        if self.stagger and self.axis in BUDGET_FIELDS:
+            raise ValueError(
+                "has `stagger`, but a budget's callers come back when its window "
+                "turns: remove it"
             )
         return self
 

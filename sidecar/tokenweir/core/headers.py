@@ -10,6 +10,9 @@ Three families say the same, for different readers:
 Rule 1: on an answer, reset is the time until the limit is full again. On a
 refusal it names the same moment as retry-after.
 
+Where refused callers are staggered (`tokenweir.core.stagger`) that moment is theirs
+alone, and later than the true wait, which the body tells.
+
 Rule 2: limits in shadow mode are nobody's business but the operator's.
 
 Rule 3: budgets are no rates. What is left of the money is told when it refuses.
@@ -56,6 +59,7 @@ from tokenweir.core.rejection import (
     UnknownKey,
     Unsatisfiable,
 )
+from tokenweir.core.stagger import PATIENCE_MS
 from tokenweir.core.ticket import Ticket
 
 REFUSAL_HEADER = "x-tokenweir-refusal"
@@ -87,7 +91,7 @@ RENAMED_PREFIXES = ("x-ratelimit", "anthropic-ratelimit", "ratelimit", "x-tokenw
 # The longest that current SDKs wait for by themselves. OpenAI's gives up above
 # it and older ones ignore the header and come back at once; Anthropic's sleeps
 # as long as it is told. So beyond it the app is asked, not its SDK.
-SDK_PATIENCE_MS = 120_000
+SDK_PATIENCE_MS = PATIENCE_MS
 MAX_LISTED = 16  # limits in one header: a policy must not outgrow Envoy's 60 KiB
 # Envoy refuses an answer of more than 100 header mutations.
 MAX_RENAMED = 32
@@ -193,6 +197,8 @@ def refusal_headers(rejection: Rejection) -> Headers:
     wait_ms = wait_of(rejection)
     if wait_ms is None:
         return (*headers, ("x-should-retry", "false"))
+    if isinstance(rejection, QuotaExhausted):
+        wait_ms = rejection.return_ms
     headers += [
         ("retry-after", str(whole_seconds(wait_ms))),
         ("retry-after-ms", str(max(1, wait_ms))),
@@ -240,7 +246,7 @@ def wait_of(rejection: Rejection) -> int | None:
 
 def _exhausted_fields(rejection: QuotaExhausted) -> Iterable[tuple[str, str]]:
     # Whole seconds, also below one: the same moment as retry-after.
-    reset = duration(1_000 * whole_seconds(rejection.wait_ms))
+    reset = duration(1_000 * whole_seconds(rejection.return_ms))
     for family, axes in FAMILIES.items():
         failures = [failure for failure in rejection.failures if failure.axis in axes]
         if failures:
@@ -252,7 +258,7 @@ def _exhausted_fields(rejection: QuotaExhausted) -> Iterable[tuple[str, str]]:
         yield (
             "ratelimit",
             ", ".join(
-                _service_limit(failure.quota, left_of(failure), failure.wait_ms)
+                _service_limit(failure.quota, left_of(failure), failure.return_ms)
                 for failure in rates[:MAX_LISTED]
             ),
         )

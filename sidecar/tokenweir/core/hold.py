@@ -34,6 +34,7 @@ class Limit:
         turns: Of a budget: the bounds of three windows (see `core.budget`).
         thresholds: Ditto: shares of the capacity that are told, in percent.
         hard_limit: Ditto: what is enforced instead of the capacity, if it is above.
+        staggered: Who is refused is told a moment of its own (see `core.stagger`).
     """
 
     quota: str
@@ -45,6 +46,7 @@ class Limit:
     turns: tuple[int, ...] = ()
     thresholds: tuple[int, ...] = ()
     hard_limit: int = 0
+    staggered: bool = False
 
     @property
     def most(self) -> int:

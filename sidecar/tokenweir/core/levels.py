@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from tokenweir.core import bucket, budget
+from tokenweir.core import bucket, budget, stagger
 from tokenweir.core.bucket import Bucket
 from tokenweir.core.budget import Crossing, Spending
 from tokenweir.core.hold import Amounts, Limit, LimitState, amount_of
@@ -35,12 +35,14 @@ class Levels:
         slots: Of limits on concurrency, ditto.
         spendings: Of budgets, by that key and the start of the window.
         crossings: Thresholds that were passed and not told yet.
+        cursors: When the last refused caller was told to come back, by limit.
     """
 
     buckets: dict[str, Bucket] = field(default_factory=dict)
     slots: dict[str, Slots] = field(default_factory=dict)
     spendings: dict[tuple[str, int], Spending] = field(default_factory=dict)
     crossings: list[Crossing] = field(default_factory=list)
+    cursors: dict[str, int] = field(default_factory=dict)
 
     def failure(
         self, limit: Limit, amounts: Amounts, now_ms: int
@@ -76,6 +78,21 @@ class Levels:
             limit.shadow,
             limit.rate,
         )
+
+    def staggered(
+        self, limit: Limit, failure: QuotaFailure, now_ms: int
+    ) -> QuotaFailure:
+        """Return *failure* of *limit* with a moment to come back that is its own."""
+        if not limit.staggered or limit.axis in BUDGETS:
+            return failure
+        key, wait_ms = key_of(limit), failure.wait_ms
+        step = wait_ms
+        if limit.axis is not Axis.CONCURRENCY:
+            step = stagger.step_ms(failure.requested, limit.rate)
+        cursor = self.cursors.get(key, 0)
+        place = stagger.place_ms(cursor, now_ms, wait_ms, step)
+        self.cursors[key] = place
+        return replace(failure, stagger_ms=place - now_ms - wait_ms)
 
     def state(self, limit: Limit, now_ms: int) -> LimitState:
         """Return how *limit* stands."""
@@ -156,6 +173,9 @@ class Levels:
         for name, spending in tuple(self.spendings.items()):
             if spending.end_ms + budget.KEPT_MS <= now_ms:
                 del self.spendings[name]
+        for key, moment in tuple(self.cursors.items()):
+            if moment <= now_ms:
+                del self.cursors[key]
 
     def learn(self, before: Holding, duration_ms: int) -> None:
         """Take note of how long the slots of *before* were held; 0: unknown."""

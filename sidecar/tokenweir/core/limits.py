@@ -74,6 +74,7 @@ def _limit(quota: Quota, partition: str, now_ms: int, *, is_relaxed: bool) -> Li
         _turns(budget.calendar, now_ms // _MINUTE_MS) if budget else (),
         budget.thresholds if budget else (),
         _hard_limit(budget) if budget and is_relaxed else 0,
+        quota.staggered,
     )
 
 
@@ -101,6 +102,7 @@ def _throttled(
                 partition,
                 max(1, quota.rate * budget.throttle_percent // 100),
                 quota.capacity,
+                staggered=quota.staggered,
             )
 
 

@@ -250,6 +250,7 @@ class Tenant:
         name: As in the policy.
         quotas: The tenant's own, then those that all tenants have.
         models: Names that it may call (exact, or ending in ``*``); empty: all.
+        staggered: Refused callers are told to come back one after the other.
         on_ledger_failure: For exchanges that no quota applies to.
     """
 
@@ -262,6 +263,7 @@ class Tenant:
 class KeyEnd(enum.StrEnum):
     """Why a key does not work any more."""
 
+    staggered: bool = False
     EXPIRED = "expired"
     ROTATED = "rotated"  # another secret has taken its place
     REVOKED = "revoked"

@@ -31,6 +31,8 @@ class QuotaFailure:
         rate: What comes back a minute; 0 for concurrency.
         per: Of a budget: how long its window is, such as ``"day"``.
         resets_at_ms: Ditto: when the window turns, since 1970.
+        stagger_ms: What is added to the wait where callers are told when to come back,
+            so that they do not come all at once; at most a window.
     """
 
     quota: str
@@ -45,6 +47,12 @@ class QuotaFailure:
     rate: int = 0
     per: str = ""
     resets_at_ms: int = 0
+    stagger_ms: int = 0
+
+    @property
+    def return_ms(self) -> int:
+        """The time until the moment that the caller is told."""
+        return self.wait_ms + self.stagger_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,11 @@ class QuotaExhausted:
     def wait_ms(self) -> int:
         """The longest wait: after it all of them fit, if the caller is alone."""
         return self.failures[0].wait_ms
+
+    @property
+    def return_ms(self) -> int:
+        """The time until the caller is told to come back: at least the wait."""
+        return max(failure.return_ms for failure in self.failures)
 
     @property
     def is_budget(self) -> bool:

@@ -125,7 +125,11 @@ class Tag:
         shadowed = tuple(failure for failure in failures.values() if failure.shadow)
         if len(shadowed) < len(failures):
             self.levels.rebase(share.limits, now_ms)
-            enforced = tuple(why for why in failures.values() if not why.shadow)
+            enforced = tuple(
+                self.levels.staggered(limit, failures[limit.quota], now_ms)
+                for limit in share.limits
+                if limit.quota in failures and not limit.shadow
+            )
             return Denied(str(self.epoch), enforced, shadowed)
         fitting = tuple(
             limit

@@ -8,6 +8,7 @@ The ledger's keys in Redis.
     {tw:017}:d:<limit>      median time that a slot was held, in ms
     {tw:017}:w:<start>:<limit>  budget in the window that starts then (ms):
                             "spent reserved told end"
+    {tw:017}:c:<limit>      moment that the last refused caller was told, in ms
     {tw:017}:h:<hold id>    hold or tombstone: hash
     {tw:017}:x              holds: sorted set of ids by expiry, in ms
     {tw:017}:r              output rates by model: hash
@@ -64,6 +65,8 @@ DAY_MS = 86_400_000
 # Beyond the time until full: a bucket that is only just full is soon used again.
 BUCKET_GRACE_MS = 60_000
 # Holds that nobody reaps because nobody runs: a day, then the levels are full anyway.
+# Beyond the moment that was told: it means nothing then, but clocks may differ.
+CURSOR_GRACE_MS = 60_000
 HOLD_KEPT_MS = DAY_MS
 # Epochs, durations and output rates outlive the longest holidays.
 EPOCH_KEPT_MS = 30 * DAY_MS

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from tokenweir.core import bucket, budget, holding, record, slots, tag
+from tokenweir.core import bucket, budget, holding, record, slots, stagger, tag
 from tokenweir.ledger import keys
 
 _PARTS = ("prelude", "levels", "rollups", "holding")
@@ -31,6 +31,8 @@ _CONSTANTS: Mapping[str, int | str | Sequence[str]] = {
     "UNKNOWN_WAIT_MS": slots.UNKNOWN_WAIT_MS,
     "MIN_WAIT_MS": slots.MIN_WAIT_MS,
     "MAX_DURATION_MS": slots.MAX_DURATION_MS,
+    "WINDOW_MS": stagger.WINDOW_MS,
+    "PATIENCE_MS": stagger.PATIENCE_MS,
     "REPLAY_MS": holding.REPLAY_MS,
     "TOMBSTONE_MS": holding.TOMBSTONE_MS,
     "REAPED_PER_CALL": holding.REAPED_PER_CALL,
@@ -44,6 +46,7 @@ _CONSTANTS: Mapping[str, int | str | Sequence[str]] = {
     "WITH_USER": record.WITH_USER,
     "RETRACTED": record.RETRACTED,
     "BUCKET_GRACE_MS": keys.BUCKET_GRACE_MS,
+    "CURSOR_GRACE_MS": keys.CURSOR_GRACE_MS,
     "HOLD_KEPT_MS": keys.HOLD_KEPT_MS,
     "EPOCH_KEPT_MS": keys.EPOCH_KEPT_MS,
     "LEARNED_KEPT_MS": keys.LEARNED_KEPT_MS,
@@ -116,3 +119,4 @@ AMEND = _verb("amend")
 MEND = _verb("mend")
 LEASE = script_of("lease", _read("lease"))
 PROMPTS = script_of("prompts", _read("prompts"), is_rooted=True)
+CALIBRATION = script_of("calibration", _read("calibration"))

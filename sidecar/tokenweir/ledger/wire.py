@@ -49,7 +49,7 @@ def share_arguments(share: Share) -> list[Argument]:
             limit.axis.value,
             limit.rate,
             limit.capacity,
-            int(limit.shadow),
+            _mode(limit),
         )
         if limit.axis in BUDGETS:
             arguments += (limit.most, *limit.turns, thresholds_text(limit.thresholds))
@@ -164,7 +164,7 @@ def pairs(mapping: Mapping[str, Argument]) -> list[Argument]:
 
 
 def _failure(
-    limit: Limit, amounts: Amounts, used: int, reserved: int, wait_ms: int
+    limit: Limit, amounts: Amounts, used: int, reserved: int, *waits: int
 ) -> QuotaFailure:
     return QuotaFailure(
         limit.quota,
@@ -174,10 +174,16 @@ def _failure(
         used,
         reserved,
         amount_of(limit.axis, amounts),
-        wait_ms,
+        waits[0],
         limit.shadow,
         limit.rate,
+        stagger_ms=sum(waits[1:]),
     )
+
+
+def _mode(limit: Limit) -> int:
+    """Return 1 in shadow mode, 2 if refused callers are staggered, else 0."""
+    return 1 if limit.shadow else 2 * limit.staggered
 
 
 def _labels(text: str) -> dict[str, str]:

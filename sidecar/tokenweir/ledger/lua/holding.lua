@@ -40,7 +40,8 @@ local function read_share()
   for i = 1, whole(MAX_PAIRS) do
     local limit = {key = text(), axis = text(), rate = whole(MAX_TOKENS)}
     limit.capacity = whole(BUDGETS[limit.axis] and MAX_SPENT or MAX_TOKENS)
-    limit.is_shadow = text() == '1'
+    local mode = whole(2)
+    limit.is_shadow, limit.is_staggered = mode == 1, mode == 2
     limit.turns, limit.thresholds = {}, '-'
     if BUDGETS[limit.axis] then
       limit.most = whole(MAX_SPENT)

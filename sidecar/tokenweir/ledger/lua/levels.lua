@@ -1,5 +1,5 @@
--- The levels of the limits under a tag. Twin of tokenweir.core.bucket, .slots, .budget
--- and .levels.
+-- The levels of the limits under a tag. Twin of tokenweir.core.bucket, .slots, .budget,
+-- .stagger and .levels.
 --
 -- root:b:<limit>  a bucket: "level as_of reserved rate capacity", level in 1/60,000
 --                 token, as_of in ms; forgotten when it is full and nothing reserved
@@ -7,6 +7,7 @@
 -- root:d:<limit>  the median of how long slots were held, in ms
 -- root:w:<start>:<limit>  a budget in the window that starts then:
 --                 "spent reserved told end", in nano-USD or tokens, percent, ms
+-- root:c:<limit>  when the last caller that was refused was told to come back, in ms
 --
 -- Buckets and budgets are read once and written once a call, by `write_levels`.
 local loaded, changed = {}, {}
@@ -216,6 +217,31 @@ local function slot_wait_of(key, capacity)
     return UNKNOWN_WAIT_MS
   end
   return math.max(MIN_WAIT_MS, ceil_div(median, capacity))
+end
+
+-- Return what is added to the wait of a refused caller, and move the limit's cursor.
+-- Nothing else reads it.
+local function stagger(limit, amount)
+  local name = root .. ':c:' .. limit.key
+  local cursor = tonumber(redis.call('GET', name) or 0)
+  local first = now + limit.wait
+  local place = first
+  if cursor > now then
+    local step = limit.wait
+    if limit.axis ~= 'concurrency' then
+      step = ceil_div(amount * UNITS_PER_TOKEN, limit.rate)
+    end
+    local room = WINDOW_MS
+    if limit.wait <= PATIENCE_MS then
+      room = math.min(WINDOW_MS, PATIENCE_MS - limit.wait)
+    end
+    place = math.max(first, cursor + step)
+    if place - first > room then
+      place = first
+    end
+  end
+  redis.call('SET', name, digits(place), 'PX', digits(place - now + CURSOR_GRACE_MS))
+  return place - first
 end
 
 local function occupy(key, hold_id, until_ms)

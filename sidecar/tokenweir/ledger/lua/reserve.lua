@@ -8,7 +8,8 @@
 -- Returns {verdict, epoch, reaped, rows, crossings}: verdict 1 granted, 0 denied, -1
 -- the hold ended already, -2 the windows do not cover the present, which rows tell in
 -- ms; else rows as text, joined by ',': "n 1 remaining reset_ms" for the n-th limit if
--- it is taken from (only if granted), "n 0 used reserved wait_ms" if it does not fit.
+-- it is taken from (only if granted), "n 0 used reserved wait_ms" if it does not fit,
+-- and behind it what is added to the wait, if the limit staggers who it refuses.
 local hold_ms = whole(MAX_DURATION_MS)
 local share = read_share()
 local epoch = begin_if_there_is_memory()
@@ -60,12 +61,19 @@ for i, limit in ipairs(share.limits) do
   end
   if wait > 0 then
     append(rows, string.format('%.0f 0 %.0f %.0f %.0f', i, used, reserved, wait))
+    limit.row, limit.wait = #rows, wait
     is_denied = is_denied or not limit.is_shadow
   end
 end
 
 if is_denied then
   rebase(share.limits)
+  for _, limit in ipairs(refused) do
+    if limit.is_staggered then
+      local offset = stagger(limit, amount_of(limit.axis, share.amounts))
+      rows[limit.row] = rows[limit.row] .. ' ' .. digits(offset)
+    end
+  end
   write_levels()
   return {0, epoch, reaped, table.concat(rows, ','), crossings}
 end
