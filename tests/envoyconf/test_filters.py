@@ -26,7 +26,7 @@ GOVERNOR_GONE = ("x-tokenweir-refusal", "governor_unavailable")
 
 def test_order() -> None:
     """The stripping filter is nearest to the app, the router nearest to providers."""
-    names = [entry.name for entry in http_filters(policy_of(), EnvoySettings())]
+    names = [entry.name for entry in http_filters(EnvoySettings())]
 
     assert names == [
         STRIP_FILTER,

@@ -29,6 +29,7 @@ from tokenweir.envoyconf.addresses import unix
 from tokenweir.envoyconf.clusters import clusters
 from tokenweir.envoyconf.listener import listener
 from tokenweir.envoyconf.names import PROCESSOR_CLUSTER
+from tokenweir.envoyconf.routes import route_configuration
 from tokenweir.envoyconf.settings import EnvoySettings
 
 CONNECTIONS_MONITOR: Final = "envoy.resource_monitors.global_downstream_max_connections"
@@ -45,7 +46,7 @@ def render(policy: Policy, settings: EnvoySettings) -> dict[str, object]:
         raise PolicyError([f"providers.{PROCESSOR_CLUSTER}: the name is taken"])
     bootstrap = Bootstrap(
         static_resources=BootstrapStaticResources(
-            listeners=[listener(policy, settings)],
+            listeners=[listener(settings, route_configuration(policy, settings))],
             clusters=clusters(policy, settings),
         ),
         overload_manager=_connection_limit(settings),

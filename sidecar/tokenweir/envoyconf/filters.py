@@ -19,6 +19,7 @@ WARNING: the order is part of it. See `lua/strip.lua` for the first place.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import timedelta
 from importlib import resources
 from typing import Final
@@ -43,7 +44,7 @@ from envoy_data_plane.envoy.extensions.filters.http.ext_proc.v3 import (
     ProcessingModeBodySendMode,
     ProcessingModeHeaderSendMode,
 )
-from envoy_data_plane.envoy.extensions.filters.http.lua.v3 import Lua
+from envoy_data_plane.envoy.extensions.filters.http.lua.v3 import Lua, LuaPerRoute
 from envoy_data_plane.envoy.extensions.filters.http.router.v3 import Router
 from envoy_data_plane.envoy.extensions.filters.http.upstream_codec.v3 import (
     UpstreamCodec,
@@ -56,12 +57,11 @@ from envoy_data_plane.envoy.extensions.retry.host.previous_hosts.v3 import (
 )
 from envoy_data_plane.envoy.type.matcher.v3 import RegexMatcher
 from envoy_data_plane.envoy.type.v3 import HttpStatus, StatusCode
-from envoy_data_plane.google.protobuf import Any
+from envoy_data_plane.google.protobuf import Any, Struct
 
 from tokenweir.core.dialects import COUNTING_FORMS, METERED_FORMS, METERED_PATHS
 from tokenweir.core.dialects.path_form import MODEL, PathForm
 from tokenweir.core.identify import TOKEN_FREE_PATHS
-from tokenweir.core.policy import Policy
 from tokenweir.envoyconf.names import (
     ADMISSION,
     METADATA_NAMESPACE,
@@ -87,13 +87,16 @@ _SKIP = ProcessingModeHeaderSendMode.SKIP
 _OURS = MetadataOptionsMetadataNamespaces(untyped=[METADATA_NAMESPACE])
 
 
-def http_filters(policy: Policy, settings: EnvoySettings) -> list[HttpFilter]:
-    """Return the filters, in the order in which a request passes them."""
+def http_filters(settings: EnvoySettings) -> list[HttpFilter]:
+    """
+    Return the filters, in the order in which a request passes them.
+
+    What they need to know of a policy comes with the routes, see `governed`: other
+    filters would be another listener, and that costs connections.
+    """
     return [
-        lua_filter(STRIP_FILTER, _drain(policy) + lua_source("strip.lua")),
-        HttpFilter(
-            name=ADMISSION_FILTER, typed_config=Any.pack(_admission(policy, settings))
-        ),
+        lua_filter(STRIP_FILTER, _drain() + lua_source("strip.lua")),
+        HttpFilter(name=ADMISSION_FILTER, typed_config=Any.pack(_admission(settings))),
         HttpFilter(name=RESPONSE_FILTER, typed_config=Any.pack(_response(settings))),
         HttpFilter(
             name="envoy.filters.http.router",
@@ -114,14 +117,13 @@ def lua_source(file_name: str) -> str:
     return (folder / file_name).read_text(encoding="utf-8")
 
 
-def _drain(policy: Policy) -> str:
-    paths = (*METERED_PATHS, *TOKEN_FREE_PATHS)
+def _drain() -> str:
+    paths = dict.fromkeys((*METERED_PATHS, *TOKEN_FREE_PATHS))
     read = ", ".join(f'["{path}"] = true' for path in paths)
     forms = ", ".join(
         f'"{_lua_pattern(form)}"' for form in (*METERED_FORMS, *COUNTING_FORMS)
     )
     return (
-        f"local BODY_LIMIT = {policy.body_limit_bytes}\n"
         f"local DRAIN_LIMIT = {DRAIN_LIMIT_BYTES}\n"
         f"local READ = {{{read}}}\n"
         f"local READ_FORMS = {{{forms}}}\n" + lua_source("drain.lua") + "\n"
@@ -132,7 +134,26 @@ def _lua_pattern(form: PathForm) -> str:
     before, _, after = (
         re.sub(r"([^\w/])", r"%\1", part) for part in form.text.partition(MODEL)
     )
-    return f"^{before}%w[%w._-]*{after}$"
+    others = "%w._%%:@-" if form.coded else "%w._-"
+    return f"^{before}%w[{others}]*{after}$"
+
+
+def governed(body_limit_bytes: int, rendered: Iterable[str]) -> dict[str, Any]:
+    """
+    Return what filters are told by routes, the responses of which are `watched`.
+
+    *rendered* is what the routes were made from, see `Policy.rendering`: so that a
+    processor that has another policy by now knows what leads nowhere.
+    """
+    told = HeaderValue(key=RENDERED_METADATA, value=",".join(rendered))
+    overrides = ExtProcOverrides(grpc_initial_metadata=[told])
+    # As text: what Lua is given of a number is text too, in a form that Envoy chooses.
+    limit = Struct.from_dict({"body_limit": str(body_limit_bytes)})
+    return {
+        STRIP_FILTER: Any.pack(LuaPerRoute(filter_context=limit)),
+        ADMISSION_FILTER: Any.pack(ExtProcPerRoute(overrides=overrides)),
+        **watched(),
+    }
 
 
 def watched() -> dict[str, Any]:
@@ -155,14 +176,10 @@ def unwatched(*, admitted: bool = False) -> dict[str, Any]:
     return {RESPONSE_FILTER: off} | ({ADMISSION_FILTER: off} if admitted else {})
 
 
-def _admission(policy: Policy, settings: EnvoySettings) -> ExternalProcessor:
-    # So that a processor that has another policy by now knows what leads nowhere.
-    rendered = HeaderValue(
-        key=RENDERED_METADATA, value=",".join(policy.rendering.values())
-    )
+def _admission(settings: EnvoySettings) -> ExternalProcessor:
     return ExternalProcessor(
         stat_prefix=ADMISSION,
-        grpc_service=_processor(ADMISSION, settings, rendered),
+        grpc_service=_processor(ADMISSION, settings),
         processing_mode=ProcessingMode(
             request_header_mode=_SEND,
             request_body_mode=ProcessingModeBodySendMode.BUFFERED,
@@ -227,14 +244,14 @@ def _router(settings: EnvoySettings) -> Router:
     )
 
 
-def _processor(role: str, settings: EnvoySettings, *more: HeaderValue) -> GrpcService:
+def _processor(role: str, settings: EnvoySettings) -> GrpcService:
     others = len(settings.processor_sockets) - 1
     return GrpcService(
         envoy_grpc=GrpcServiceEnvoyGrpc(
             cluster_name=PROCESSOR_CLUSTER, skip_envoy_headers=True
         ),
         timeout=timedelta(0),  # a stream lives as long as its exchange
-        initial_metadata=[HeaderValue(key=ROLE_METADATA, value=role), *more],
+        initial_metadata=[HeaderValue(key=ROLE_METADATA, value=role)],
         retry_policy=_try_others(others) if others else None,
     )
 

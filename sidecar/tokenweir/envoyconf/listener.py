@@ -20,11 +20,13 @@ from envoy_data_plane.envoy.config.core.v3 import (
     TypedExtensionConfig,
 )
 from envoy_data_plane.envoy.config.listener.v3 import Filter, FilterChain, Listener
+from envoy_data_plane.envoy.config.route.v3 import RouteConfiguration
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v3 import (
     HttpConnectionManager,
     HttpConnectionManagerCodecType,
     HttpConnectionManagerPathWithEscapedSlashesAction,
     HttpConnectionManagerServerHeaderTransformation,
+    Rds,
 )
 from envoy_data_plane.envoy.extensions.http.early_header_mutation.header_mutation.v3 import (
     HeaderMutation as EarlyHeaderMutation,
@@ -32,13 +34,11 @@ from envoy_data_plane.envoy.extensions.http.early_header_mutation.header_mutatio
 from envoy_data_plane.envoy.type.matcher.v3 import StringMatcher
 from envoy_data_plane.google.protobuf import Any
 
-from tokenweir.core.policy import Policy
 from tokenweir.envoyconf.access_log import access_log
 from tokenweir.envoyconf.addresses import tcp
 from tokenweir.envoyconf.filters import http_filters
 from tokenweir.envoyconf.local_reply import local_replies
 from tokenweir.envoyconf.names import GOVERNOR_PREFIX
-from tokenweir.envoyconf.routes import route_configuration
 from tokenweir.envoyconf.settings import EnvoySettings
 
 MAX_REQUEST_HEADERS_KB: Final = 64
@@ -67,25 +67,33 @@ NOT_FROM_APPS: Final = (
 )
 
 
-def listener(policy: Policy, settings: EnvoySettings) -> Listener:
-    """Return the listener that apps connect to."""
-    manager = Filter(
+def listener(settings: EnvoySettings, routes: RouteConfiguration | Rds) -> Listener:
+    """
+    Return the listener that apps connect to. *routes*, or where they are found.
+
+    WARNING: nothing of a policy may be in it but *routes*. Envoy closes connections of
+    a listener that has changed, and with them whatever is streamed by then.
+    """
+    manager = _connection_manager(settings)
+    if isinstance(routes, Rds):
+        manager.rds = routes
+    else:
+        manager.route_config = routes
+    chain = Filter(
         name="envoy.filters.network.http_connection_manager",
-        typed_config=Any.pack(_connection_manager(policy, settings)),
+        typed_config=Any.pack(manager),
     )
     return Listener(
         name="apps",
         address=tcp(settings.listen_host, settings.listen_port),
-        filter_chains=[FilterChain(filters=[manager])],
+        filter_chains=[FilterChain(filters=[chain])],
         # With it, a second Envoy on the same port would silently share the traffic.
         enable_reuse_port=False,
     )
 
 
-def _connection_manager(
-    policy: Policy, settings: EnvoySettings
-) -> HttpConnectionManager:
-    escaped_slashes = HttpConnectionManagerPathWithEscapedSlashesAction.REJECT_REQUEST
+def _connection_manager(settings: EnvoySettings) -> HttpConnectionManager:
+    escaped_slashes = HttpConnectionManagerPathWithEscapedSlashesAction.KEEP_UNCHANGED
     return HttpConnectionManager(
         stat_prefix="apps",
         codec_type=HttpConnectionManagerCodecType.AUTO,  # HTTP/1.0, 1.1, 2 (h2c)
@@ -109,6 +117,8 @@ def _connection_manager(
         early_header_mutation_extensions=[_early_strip()],
         normalize_path=True,
         merge_slashes=True,
+        # Bedrock's models have slashes in their names. The processor knows where such a
+        # path leads, and refuses all others.
         path_with_escaped_slashes_action=escaped_slashes,
         # The peer is the app itself: nobody between us can say who it is.
         use_remote_address=True,
@@ -121,8 +131,7 @@ def _connection_manager(
         preserve_external_request_id=True,
         access_log=[access_log(settings.access_log_path)],
         local_reply_config=local_replies(),
-        route_config=route_configuration(policy, settings),
-        http_filters=http_filters(policy, settings),
+        http_filters=http_filters(settings),
     )
 
 

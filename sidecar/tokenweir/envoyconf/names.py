@@ -20,3 +20,4 @@ RESPONSE: Final = "response"
 RENDERED_METADATA: Final = "x-tokenweir-rendered"  # what this was made from
 METADATA_NAMESPACE: Final = "tokenweir"  # dynamic metadata, for filters and the log
 PROCESSOR_CLUSTER: Final = "tokenweir-processor"
+ROUTES_NAME: Final = "tokenweir"

@@ -37,10 +37,11 @@ from envoy_data_plane.envoy.type.matcher.v3 import StringMatcher
 
 from tokenweir.core.headers import REFUSAL_HEADER
 from tokenweir.core.policy import Policy, Provider, TimeoutClass
-from tokenweir.envoyconf.filters import unwatched, watched
+from tokenweir.envoyconf.filters import governed, unwatched
 from tokenweir.envoyconf.names import (
     CLUSTER_HEADER,
     GOVERNOR_PREFIX,
+    ROUTES_NAME,
     TIMEOUT_HEADER,
 )
 from tokenweir.envoyconf.settings import EnvoySettings
@@ -78,18 +79,20 @@ RETRIED_STATUSES: Final = (429, 503)
 def route_configuration(policy: Policy, settings: EnvoySettings) -> RouteConfiguration:
     """Return every way that a request can take."""
     everything = VirtualHost(
-        name="tokenweir",
+        name=ROUTES_NAME,
         domains=["*"],
         routes=[_connect(), *_provider_routes(policy), _not_admitted(settings)],
         retry_policy=_retry_policy(policy.retries, settings),
-        typed_per_filter_config=watched(),
+        typed_per_filter_config=governed(
+            policy.body_limit_bytes, policy.rendering.values()
+        ),
         request_body_buffer_limit=policy.body_limit_bytes + EDIT_HEADROOM_BYTES,
         request_headers_to_add=[NO_ENCODING],
         request_headers_to_remove=list(NOT_FORWARDED),
         # Only we may say that an answer is ours.
         response_headers_to_remove=[REFUSAL_HEADER, RATE_LIMITED_HEADER],
     )
-    return RouteConfiguration(name="tokenweir", virtual_hosts=[everything])
+    return RouteConfiguration(name=ROUTES_NAME, virtual_hosts=[everything])
 
 
 def authority(provider: Provider) -> str:

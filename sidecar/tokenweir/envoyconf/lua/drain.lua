@@ -9,8 +9,8 @@
 -- which no JSON has: a processor with another limit must not take the part for a whole.
 --
 -- WARNING: only where the processor reads bodies: elsewhere a body that was cut would be
--- forwarded. BODY_LIMIT, DRAIN_LIMIT (bytes), READ (paths) and READ_FORMS (patterns of
--- paths) are put before this text.
+-- forwarded. DRAIN_LIMIT (bytes), READ (paths) and READ_FORMS (patterns of paths) are put
+-- before this text; the limit itself comes with the routes, as it is the policy's.
 
 local function is_read(path)
   if READ[path] then return true end
@@ -23,10 +23,12 @@ end
 function envoy_on_request(handle)
   local headers = handle:headers()
   local size = tonumber(headers:get("content-length") or "")
-  if not size or size <= BODY_LIMIT or size > DRAIN_LIMIT then return end
+  if not size or size > DRAIN_LIMIT then return end
+  local limit = tonumber(handle:filterContext():get("body_limit") or "")
+  if not limit or size <= limit then return end
   local path = (headers:get(":path") or ""):match("^[^?#]*")
   if headers:get(":method") ~= "POST" or not is_read(path) then return end
-  local left = BODY_LIMIT
+  local left = limit
   for chunk in handle:bodyChunks() do
     local length = chunk:length()
     if left < 0 then
