@@ -3,7 +3,7 @@
 import pytest
 
 from tests.envoyconf.client import request
-from tests.envoyconf.gateway import Gateway, Setup, gateway, policy_of
+from tests.envoyconf.gateway import Gateway, Setup, gateway
 from tests.envoyconf.processor import Answer, Call, forward, refuse
 from tests.scripted_upstream import (
     LAST_CHUNK,
