@@ -226,7 +226,7 @@ async def test_e05_bodies_that_pass_unread_pass_whole(
     body = random.Random(3).randbytes(size_bytes)
     chunks = pieces_of(body, max(64, size_bytes // 20)) if framing == "chunks" else None
 
-    answer = await scene.call(body, path="/v1/moderations", chunks=chunks)
+    answer = await scene.call(body, path="/v1/vector_stores", chunks=chunks)
 
     assert (answer.status, answer.body) == (200, b"RIFF")
     [received] = scene.upstream.requests

@@ -267,7 +267,7 @@ async def test_e19_other_methods(scene: Scene, method: str) -> None:
     envoyproxy/ai-gateway#948
     """
     waits = []
-    for path in (*KNOWN[:3], "/v1/files", "/v1/moderations"):
+    for path in (*KNOWN[:3], "/v1/files", "/v1/vector_stores"):
         for body in (b"", b'{"model": "gpt-4o"}'):
             answer = await scene.call(body, method=method, path=path)
 

@@ -47,6 +47,7 @@ providers:
     credential: env:OPENAI_API_KEY
     unknown_paths: opaque
     output_cap_field: max_tokens
+    version_path: /v4
     priced_as: azure
   local: {{base_url: "http://10.0.0.5:8000", dialect: openai, allow_plaintext: true}}
   claude: {{base_url: "https://api.anthropic.com", dialect: anthropic}}

@@ -75,7 +75,12 @@ def test_every_pattern_has_words() -> None:
     lines = {
         *told(
             providers={
-                "/": {"base_url": "https://a", "dialect": "openai", "ca_file": ""}
+                "/": {
+                    "base_url": "https://a",
+                    "dialect": "openai",
+                    "ca_file": "",
+                    "version_path": "v4",
+                }
             },
             models={"a*b": {"provider": "a", "upstream_model": "*"}},
             tenants={"a": {"keys": [{"id": "a", "sha256": ""}]}},

@@ -487,7 +487,7 @@ def test_no_provider() -> None:
     [
         # own takes everything; openai, the default, takes nothing but models
         ("GET", "/v1/models", False, "openai"),
-        ("POST", "/v1/moderations", False, "own"),
+        ("POST", "/v1/vector_stores", False, "own"),
         ("GET", "/v1/files", False, "own"),
         ("DELETE", "/v1/files/f", False, "own"),
         ("POST", "/v1/files", True, ""),

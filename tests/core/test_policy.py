@@ -85,9 +85,9 @@ def test_matches(name: str, patterns: tuple[str, ...], expected: bool) -> None:
 @pytest.mark.parametrize(
     ("asked", "passes"),
     [
-        ("POST /v1/moderations", True),
-        ("GET /v1/moderations", False),
-        ("POST /v1/moderations/", False),
+        ("POST /v1/vector_stores", True),
+        ("GET /v1/vector_stores", False),
+        ("POST /v1/vector_stores/", False),
         ("POST /v1/Embeddings", False),
         ("GET /v1/files/", True),
         ("GET /v1/files/file-1/content", True),
@@ -107,7 +107,7 @@ def test_matches(name: str, patterns: tuple[str, ...], expected: bool) -> None:
 def test_paths_that_pass(asked: str, passes: bool) -> None:
     """What is listed passes, and nothing that a server could read as another path."""
     method, _, path = asked.partition(" ")
-    listed = replace(OWN, opaque_paths=("POST /v1/moderations", "GET /v1/files/*"))
+    listed = replace(OWN, opaque_paths=("POST /v1/vector_stores", "GET /v1/files/*"))
 
     assert listed.lets_pass(method, path) is passes
     assert replace(OWN, opaque_paths=("*",)).lets_pass(method, path)

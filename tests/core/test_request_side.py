@@ -349,9 +349,9 @@ def test_token_free_for_a_key() -> None:
 def test_unknown_path(ended: bool) -> None:
     """A path that nobody can meter is refused before its body is read."""
     exchange = Exchange(ARRIVAL)
-    found = rejection_of(exchange, head("POST", "/v1/moderations", ended=ended))
+    found = rejection_of(exchange, head("POST", "/v1/vector_stores", ended=ended))
 
-    assert found == PathNotMetered("/v1/moderations")
+    assert found == PathNotMetered("/v1/vector_stores")
 
 
 @pytest.mark.parametrize("path", [CHAT, "/v1/models"])
@@ -382,7 +382,7 @@ def test_a_provider_that_envoy_knows() -> None:
 def test_opaque_path() -> None:
     """Where the provider lets unknown paths pass, their bodies are not waited for."""
     exchange = Exchange(OPAQUE)
-    [command] = exchange.handle(head("POST", "/v1/moderations"), NOW_MS)
+    [command] = exchange.handle(head("POST", "/v1/vector_stores"), NOW_MS)
 
     assert command == Reserve(hold_of(exchange))
     assert hold_of(exchange).subject.provider == "own"

@@ -121,16 +121,16 @@ async def test_each_provider_is_asked(scene: Scene) -> None:
     await let_pass(
         scene,
         openai=None,
-        own=["POST /v1/moderations", "GET /v1/files/*"],
+        own=["POST /v1/vector_stores", "GET /v1/files/*"],
         anthropic="opaque",
     )
 
-    assert await goes_to(scene, "POST", "/v1/moderations") == "own"
+    assert await goes_to(scene, "POST", "/v1/vector_stores") == "own"
     assert await goes_to(scene, "GET", "/v1/files/f") == "own"
     assert await goes_to(scene, "GET", "/v1/models") == "openai"
     assert await goes_to(scene, "DELETE", "/v1/files/f") == ""
     assert await goes_to(scene, "GET", "/v1/organization/admin_api_keys") == ""
-    assert await goes_to(scene, "POST", "/v1/moderations/") == ""
+    assert await goes_to(scene, "POST", "/v1/vector_stores/") == ""
     assert await goes_to(scene, "POST", f"{MESSAGES}/batches") == "anthropic"
     assert await goes_to(scene, "DELETE", "/v1/f", headers=VERSION) == "anthropic"
     await scene.ledger_shows(*[FREE] * 5)
@@ -165,12 +165,12 @@ async def test_one_provider(scene: Scene, headers: list[tuple[str, str]]) -> Non
 
 async def test_a_quota_for_what_passes(scene: Scene) -> None:
     """What passes is limited by requests: it is no way around those."""
-    content = await let_pass(scene, openai=["POST /v1/moderations"])
+    content = await let_pass(scene, openai=["POST /v1/vector_stores"])
     quotas = [{"requests_per_minute": 1, "capacity": 2, "routes": ["opaque"]}]
     content["tenants"]["acme"]["quotas"] = quotas
     await put(scene, content)
 
-    answers = [await scene.call(b"{}", path="/v1/moderations") for _ in range(3)]
+    answers = [await scene.call(b"{}", path="/v1/vector_stores") for _ in range(3)]
     assert [answer.status for answer in answers] == [200, 200, 429]
     await scene.ledger_shows(FREE, FREE)
 

@@ -227,7 +227,7 @@ async def test_bodiless(sessions: Sessions, kit: Kit) -> None:
     [
         (request_head(chat(), key="sk-CANARY-unknown"), 401),
         (request_head(None), 400),
-        (request_head(chat(), path="/v1/moderations"), 403),
+        (request_head(chat(), path="/v1/vector_stores"), 403),
     ],
 )
 async def test_rejected_at_the_head(

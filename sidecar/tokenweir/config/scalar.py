@@ -67,6 +67,7 @@ RouteName = Literal[
     "generate_content",
     "embed_content",
     "count_tokens",
+    "moderations",
     "models",
     "opaque",
     "other",

@@ -80,7 +80,7 @@ class ProviderEntry(Entry):
         default=(),
         description="What becomes of a request whose method and path are not known: "
         "`refuse`; `opaque`: all pass, metered by requests and concurrency only; or a "
-        "list of those that pass so, such as `POST /v1/moderations` or "
+        "list of those that pass so, such as `POST /v1/vector_stores` or "
         "`GET /v1/files/*`.",
         json_schema_extra={"default": "refuse"},
     )

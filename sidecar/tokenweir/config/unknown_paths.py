@@ -19,7 +19,7 @@ WORDS: Final[dict[str, tuple[str, ...]]] = {"refuse": (), "opaque": (EVERY_PATH,
 OPAQUE_PATH: Final = (
     r"^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) /[A-Za-z0-9._~:@+,=/-]{0,255}\*?$"
 )
-_EXAMPLE: Final = "`POST /v1/moderations` or `GET /v1/files/*`"
+_EXAMPLE: Final = "`POST /v1/vector_stores` or `GET /v1/files/*`"
 
 
 def parse_unknown_paths(value: object) -> tuple[str, ...]:

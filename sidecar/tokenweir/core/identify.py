@@ -29,7 +29,12 @@ KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 # Google's API takes it from the query as well.
 _QUERY_KEY = "key"
 # Costs no tokens, but a request all the same: it is metered by requests.
-TOKEN_FREE_PATHS = {"/v1/messages/count_tokens": "count_tokens"}
+COUNTING_ROUTE = "count_tokens"
+TOKEN_FREE_PATHS = {
+    "/v1/messages/count_tokens": COUNTING_ROUTE,
+    "/v1/responses/input_tokens": COUNTING_ROUTE,
+    "/v1/moderations": "moderations",
+}
 BODILESS_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 # All that apps and their SDKs need to read. The provider's credential goes along, so
 # whatever else it could do (delete files, list keys) is for the policy to allow.
@@ -178,12 +183,12 @@ def _door(method: str, path: str) -> tuple[Door, str]:
             return Door.BODILESS, "models"
         known = method in READ_METHODS and path in HEALTH_PATHS
         return Door.BODILESS if known else Door.UNLISTED, "other"
-    if method == "POST" and dialect is not None:
-        return Door.METERED, dialect.route
     if method == "POST" and path in TOKEN_FREE_PATHS:
         return Door.TOKEN_FREE, TOKEN_FREE_PATHS[path]
+    if method == "POST" and dialect is not None:
+        return Door.METERED, dialect.route
     if method == "POST" and counting_dialect(path) is not None:
-        return Door.TOKEN_FREE, "count_tokens"
+        return Door.TOKEN_FREE, COUNTING_ROUTE
     plain = _as_lenient_servers_read(path)
     alike = dialect_of(plain) is not None or plain in TOKEN_FREE_PATHS
     forms = (*METERED_FORMS, *COUNTING_FORMS)

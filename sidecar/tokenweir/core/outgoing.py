@@ -14,7 +14,7 @@ from tokenweir.core.commands import Forward
 from tokenweir.core.dialects.base import Edits, ModelRequest
 from tokenweir.core.events import RequestBody, RequestHead
 from tokenweir.core.hold import Granted, Hold
-from tokenweir.core.identify import KEY_HEADERS, Door, Entry, is_key
+from tokenweir.core.identify import COUNTING_ROUTE, KEY_HEADERS, Entry, is_key
 from tokenweir.core.policy import Policy, Secret
 from tokenweir.core.ticket import Ticket
 
@@ -134,7 +134,7 @@ def _ticket(incoming: Incoming, admitted: Admitted) -> Ticket:
     if (
         request is None
         or target.model is None
-        or incoming.entry.door is Door.TOKEN_FREE
+        or incoming.entry.route == COUNTING_ROUTE
     ):
         return ticket  # nobody reads the answer
     model, cap, asked = target.model, admitted.plan.cap, admitted.plan.asked

@@ -107,7 +107,7 @@ class Provider:
         credential: Sent instead of the app's key; None: the app's headers pass.
         ca_file: Bundle that the certificate is checked against; None: the system's.
         opaque_paths: What else may pass, unread: a method and a path, such as
-            ``"POST /v1/moderations"`` or ``"GET /v1/files/*"``, or `EVERY_PATH`.
+            ``"POST /v1/vector_stores"`` or ``"GET /v1/files/*"``, or `EVERY_PATH`.
         output_cap_field: Where it takes a cap that the app did not set, or None: where
             the dialect has it.
         version_path: What its paths begin with in place of ``"/v1"``, or None.
@@ -223,6 +223,7 @@ class Quota:
         routes: Only for these routes; empty: for all.
         on_ledger_failure: What follows when the ledger gives no answer.
         budget: Set if the axis is a budget.
+        staggered: Refused callers are told to come back one after the other.
     """
 
     id: str
@@ -235,6 +236,7 @@ class Quota:
     routes: tuple[str, ...] = ()
     on_ledger_failure: OnLedgerFailure = OnLedgerFailure.CLOSED
     budget: Budget | None = None
+    staggered: bool = False
 
 
 # The order in which a partition's parts are written.
@@ -250,7 +252,6 @@ class Tenant:
         name: As in the policy.
         quotas: The tenant's own, then those that all tenants have.
         models: Names that it may call (exact, or ending in ``*``); empty: all.
-        staggered: Refused callers are told to come back one after the other.
         on_ledger_failure: For exchanges that no quota applies to.
     """
 
@@ -263,7 +264,6 @@ class Tenant:
 class KeyEnd(enum.StrEnum):
     """Why a key does not work any more."""
 
-    staggered: bool = False
     EXPIRED = "expired"
     ROTATED = "rotated"  # another secret has taken its place
     REVOKED = "revoked"

@@ -15,7 +15,7 @@ from tokenweir.core.rejection import QuotaExhausted, QuotaFailure, Unsatisfiable
 from tokenweir.extproc.budget_wording import never, spent
 
 # Of OpenAI's there is one more, which carries no body.
-KNOWN_PATHS = (*METERED_PATHS, *TOKEN_FREE_PATHS, "/v1/models")
+KNOWN_PATHS = tuple(dict.fromkeys((*METERED_PATHS, *TOKEN_FREE_PATHS, "/v1/models")))
 MAX_QUOTED = 128  # a model or path in a message: enough to recognise it
 MAX_NAMED = 3  # further limits in one message
 

@@ -33,6 +33,7 @@ VERSION: Headers = (("accept", "*/*"), ("anthropic-version", "2023-06-01"))
         ("/v1/audio/transcriptions", "openai", "transcriptions"),
         ("/v1/audio/translations", "openai", "transcriptions"),
         ("/v1/audio/speech", "openai", "speech"),
+        ("/v1/moderations", "openai", "moderations"),
     ],
 )
 def test_known_paths(path: str, name: str, route: str) -> None:

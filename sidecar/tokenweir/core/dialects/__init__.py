@@ -10,6 +10,7 @@ from tokenweir.core.dialects.openai_chat import OpenAIChat
 from tokenweir.core.dialects.openai_completions import OpenAICompletions
 from tokenweir.core.dialects.openai_embeddings import OpenAIEmbeddings
 from tokenweir.core.dialects.openai_media import OpenAIMedia
+from tokenweir.core.dialects.openai_moderations import OpenAIModerations
 from tokenweir.core.dialects.openai_responses import OpenAIResponses
 from tokenweir.core.dialects.path_form import PathForm
 from tokenweir.core.events import Headers
@@ -85,6 +86,7 @@ _RESPONSES = OpenAIResponses()
 _IMAGES = OpenAIMedia("images", "dall-e-2")
 _TRANSCRIPTIONS = OpenAIMedia("transcriptions")
 _SPEECH = OpenAIMedia("speech")
+_MODERATIONS = OpenAIModerations()
 _MESSAGES = AnthropicMessages()
 _AZURE = AzureOpenAI(_CHAT)
 _GEMINI = Gemini("generate_content")
@@ -97,6 +99,7 @@ _BY_PATH: dict[str, Dialect] = {
     "/v1/chat/completions": _CHAT,
     "/v1/messages": _MESSAGES,
     "/v1/responses": _RESPONSES,
+    "/v1/responses/input_tokens": _RESPONSES,
     "/v1/completions": _COMPLETIONS,
     "/v1/embeddings": _EMBEDDINGS,
     "/v1/images/generations": _IMAGES,
@@ -105,6 +108,7 @@ _BY_PATH: dict[str, Dialect] = {
     "/v1/audio/transcriptions": _TRANSCRIPTIONS,
     "/v1/audio/translations": _TRANSCRIPTIONS,
     "/v1/audio/speech": _SPEECH,
+    "/v1/moderations": _MODERATIONS,
     "/openai/v1/chat/completions": _AZURE,
     "/openai/v1/responses": AzureOpenAI(_RESPONSES),
     "/openai/responses": AzureOpenAI(_RESPONSES),
