@@ -154,6 +154,7 @@ class Processor:
             deadline_seconds=settings.ledger_timeout_seconds,
         )
         self._ledger = SpooledLedger(TaggedLedger(self._store), self._hooks)
+        self._store.link.when_back(self._ledger.repeat)
         self._sweeper = Sweeper(self._store, self._hooks)
         self._eviction = EvictionWatch(self._store.eviction, self._hooks)
         self._source = PolicySource(

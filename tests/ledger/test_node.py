@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -61,7 +62,7 @@ async def test_one_that_is_not_needed_any_more_ends_its_calls(node: Node) -> Non
 async def test_connections_that_nobody_uses_are_dropped(node: Node) -> None:
     """The next call makes one anew."""
     await node.execute("PING")
-    await node.drop()
+    await node.drop(time.monotonic())
     assert not any(each.is_connected for each in node._pool._available_connections)
 
     assert await node.execute("ECHO", "x") == b"x"

@@ -12,6 +12,7 @@ What was delivered and not acknowledged stays with the consumer. It gets that ag
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -207,7 +208,7 @@ class Streams:
 
     async def disconnect(self) -> None:
         """Drop the connections, so that the name is looked up again."""
-        await self._servers.drop()
+        await self._servers.drop(time.monotonic())
 
     async def close(self) -> None:
         """Give connections back."""

@@ -76,6 +76,7 @@ class Cluster:
         self._reading: asyncio.Task[None] | None = None
         self._read_at = 0.0
         self._first = 0
+        self._losses = 0
         self._retiring: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -130,10 +131,15 @@ class Cluster:
         first = self._first % len(hosts)
         return [self._node(host) for host in (*hosts[first:], *hosts[:first])]
 
-    async def drop(self) -> None:
-        """Have addresses looked up again: connections in use stay."""
+    @property
+    def losses(self) -> int:
+        """See `tokenweir.ledger.servers.Servers`."""
+        return self._losses + sum(node.losses for node in self._nodes.values())
+
+    async def drop(self, since: float) -> None:
+        """See `tokenweir.ledger.servers.Servers`."""
         for node in tuple(self._nodes.values()):
-            await node.drop()
+            await node.drop(since)
         self._read_soon()
 
     async def close(self) -> None:
@@ -244,7 +250,10 @@ class Cluster:
         self._slots = slots
         self._primaries = [host for host in dict.fromkeys(slots) if host is not None]
         for host in self._nodes.keys() - set(self._primaries):
-            retiring = asyncio.create_task(self._nodes.pop(host).retire())
+            node = self._nodes.pop(host)
+            # Whoever has its slots now need not have heard of all that it was told.
+            self._losses += node.losses + 1
+            retiring = asyncio.create_task(node.retire())
             self._retiring.add(retiring)
             retiring.add_done_callback(self._retiring.discard)
 

@@ -16,6 +16,10 @@ What may be repeated here:
 
 Nothing else is: after a timeout or a broken connection the call may have been
 applied. Calls are idempotent by hold id, so who wants to repeat one can.
+
+A server that has restarted, or that has taken over from another, may have forgotten what
+was answered last. Whoever can say that again is told once there is an answer, after
+connections were lost or servers have changed: see `Link.when_back`.
 """
 
 from __future__ import annotations
@@ -41,6 +45,7 @@ from redis.exceptions import (
     ResponseError,
     TryAgainError,
 )
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tokenweir.core.errors import (
     LedgerRefusedError,
@@ -118,11 +123,18 @@ class Link:
         self._deadline_seconds = deadline_seconds
         self._calls: set[asyncio.Task[Any]] = set()
         self._contact = Contact()
+        self._broken = 0
+        self._losses = 0
+        self._told_back: list[Callable[[], None]] = []
 
     @property
     def contact(self) -> Contact:
         """How long ago the server was heard of; what it refuses is no answer."""
         return self._contact
+
+    def when_back(self, tell: Callable[[], None]) -> None:
+        """Have *tell* called whenever servers answer that may have forgotten something."""
+        self._told_back.append(tell)
 
     async def run(
         self, script: Script, key: str, arguments: Command, *, patient: bool = False
@@ -223,6 +235,7 @@ class Link:
         # redis-py raises ValueError on errors that it can't take apart.
         except (RedisError, OSError, TimeoutError, ValueError) as error:
             reason = reason_of(error)
+            self._broken += isinstance(error, RedisConnectionError)
             raise self._unavailable(error) from error
         finally:
             seconds = time.perf_counter() - started
@@ -233,6 +246,11 @@ class Link:
     def _note(self, *, is_answer: bool) -> None:
         if is_answer:
             self._contact = Contact(time.monotonic())
+            losses = self._servers.losses + self._broken
+            if losses != self._losses:
+                self._losses = losses
+                for tell in self._told_back:
+                    tell()
         else:
             missed = self._contact.unanswered + 1
             self._contact = replace(self._contact, unanswered=missed)
@@ -270,12 +288,13 @@ class Link:
         return [replies[number] for number in range(len(packed))]
 
     async def _evaluate(self, script: Script, packed: _Packed) -> Any:
+        began = time.monotonic()
         try:
             return await self._evaluate_once(script, packed)
         except ResponseError as error:
             if not (isinstance(error, ReadOnlyError) or "READONLY" in str(error)):
                 raise
-        await self._servers.drop()
+        await self._servers.drop(began)
         return await self._evaluate_once(script, packed)
 
     async def _evaluate_once(self, script: Script, packed: _Packed) -> Any:

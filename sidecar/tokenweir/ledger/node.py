@@ -13,6 +13,7 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import BusyLoadingError
 
 from tokenweir.ledger.address import HostPort, Options
 from tokenweir.ledger.pool import PatientPool
@@ -45,7 +46,11 @@ class Node:
     async def execute(self, *command: str | int | bytes) -> Any:
         """Return what the server answers. Raises what redis-py does."""
         async with self._free:
-            return await self._execute(*command)
+            try:
+                return await self._execute(*command)
+            except BusyLoadingError as error:  # redis-py hangs up after it
+                self._pool.slow_down(error)
+                raise
 
     async def asking(self, *command: str | int | bytes) -> Any:
         """Ditto, of a slot that the server is only just being given."""
@@ -70,9 +75,14 @@ class Node:
         """Return all servers: this one."""
         return (self,)
 
-    async def drop(self) -> None:
-        """Drop connections that nobody uses, so that the address is looked up again."""
-        await self._pool.disconnect(inuse_connections=False)
+    @property
+    def losses(self) -> int:
+        """How often what it had been told may have been lost: see `PatientPool`."""
+        return self._pool.losses
+
+    async def drop(self, since: float) -> None:
+        """See `tokenweir.ledger.servers.Servers`."""
+        await self._pool.outdate(since)
 
     async def retire(self) -> None:
         """Close once the calls that are under way have ended."""

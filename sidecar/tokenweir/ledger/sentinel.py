@@ -98,6 +98,7 @@ class SentinelPool(PatientPool):
         """See `PatientPool`."""
         self._watch_over()
         if connection.is_connected and _end_of(connection) != self._primary:
+            self.losses += 1
             await connection.disconnect(nowait=True)
         await super().ensure_connection(connection)
 

@@ -23,6 +23,14 @@ class Servers(Protocol):
     been carried out: it is never repeated here.
     """
 
+    @property
+    def losses(self) -> int:
+        """
+        A number that changes whenever what servers were told may have been lost.
+
+        That is: connections were, or another server is asked than before.
+        """
+
     async def execute(self, *command: str | int | bytes) -> Any:
         """Return what is answered to *command*; a server's error is raised."""
 
@@ -32,8 +40,13 @@ class Servers(Protocol):
     async def nodes(self) -> Sequence[Node]:
         """Return the servers that have the keys, each once."""
 
-    async def drop(self) -> None:
-        """Drop connections that nobody uses, so that addresses are looked up again."""
+    async def drop(self, since: float) -> None:
+        """
+        Use no connection any more that there is now: addresses are looked up again.
+
+        Calls that are under way keep theirs until they end. *since* is when the call
+        began that shows the need (`time.monotonic`): see `PatientPool.outdate`.
+        """
 
     async def close(self) -> None:
         """Give connections back."""

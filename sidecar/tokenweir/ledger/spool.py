@@ -10,6 +10,9 @@ What the ledger refuses while it answers others (there is garbage in a key of it
 is set apart, so that it keeps nobody waiting, and is repeated when nothing else is to
 do: keys expire, and people repair them.
 
+What the ledger has taken is repeated too, if it may have forgotten it: when all else is
+done, and nobody waits for it. See `tokenweir.ledger.remembered`.
+
 An extend is not kept: the next one says all that it said.
 """
 
@@ -24,6 +27,7 @@ from contextlib import suppress
 from tokenweir.core.errors import LedgerRefusedError, LedgerUnavailableError
 from tokenweir.core.hold import Denied, Granted, Hold, Settlement, Stale
 from tokenweir.ledger.base import Ledger
+from tokenweir.ledger.remembered import Remembered
 from tokenweir.telemetry.hooks import LedgerEvents
 
 # About 20 MB of holds and settlements: ten minutes of twenty exchanges a second.
@@ -63,6 +67,8 @@ class SpooledLedger:
         self._max_waiting = max_waiting
         self._waiting: deque[Call] = deque()
         self._refused: deque[Call] = deque()
+        self._again: deque[Call] = deque()
+        self._taken: Remembered[Call] = Remembered()
         self._replay: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._longest_pause_seconds = LONGEST_PAUSE_SECONDS
@@ -102,9 +108,24 @@ class SpooledLedger:
         """See `tokenweir.ledger.base.Ledger.ping`."""
         await self._ledger.ping()
 
+    def repeat(self) -> None:
+        """
+        Say again what the ledger has taken last: it may have forgotten that.
+
+        Idempotent, as all calls are; returns at once.
+        """
+        calls = dict.fromkeys((*self._again, *self._taken.take()))
+        self._again.clear()
+        self._again.extend(calls)
+        if calls:
+            self._begin()
+            self._wake.set()  # it may be resting between refusals
+
     async def flush(self, deadline_seconds: float) -> int:
         """
         Try to get rid of what waits; return how many entries are left.
+
+        What is only repeated is none of them.
 
         From then on pauses are short: this is the end of a processor's life.
         """
@@ -137,7 +158,9 @@ class SpooledLedger:
             # The exchange's task was ended in the middle of it. The debt remains.
             self._keep(call, self._waiting)
             raise
-        if outcome is not _Outcome.DONE:
+        if outcome is _Outcome.DONE:
+            self._taken.add(call)
+        else:
             is_refused = outcome is _Outcome.REFUSED
             self._keep(call, self._refused if is_refused else self._waiting)
 
@@ -162,13 +185,16 @@ class SpooledLedger:
             self._wake.set()  # it may be resting between refusals
         queue.append(call)
         self._events.spool_size(self._size)
-        if self._replay is None:
-            self._replay = asyncio.create_task(self._repeat())
+        self._begin()
 
-    async def _repeat(self) -> None:
+    def _begin(self) -> None:
+        if self._replay is None:
+            self._replay = asyncio.create_task(self._replay_all())
+
+    async def _replay_all(self) -> None:
         pause = FIRST_PAUSE_SECONDS
         try:
-            while queue := self._waiting or self._refused:
+            while queue := self._waiting or self._again or self._refused:
                 call = queue[0]
                 outcome = await self._attempt(call)
                 # It may have been dropped meanwhile, as the oldest of too many.
@@ -189,8 +215,11 @@ class SpooledLedger:
 
     def _put_away(self, queue: deque[Call], outcome: _Outcome) -> None:
         """Put the first of *queue* where it belongs after its attempt."""
-        if outcome is _Outcome.DONE:
-            queue.popleft()
+        if queue is self._again:
+            if outcome is not _Outcome.AWAY:
+                queue.popleft()
+        elif outcome is _Outcome.DONE:
+            self._taken.add(queue.popleft())
             self._events.spool_size(self._size)
         elif outcome is _Outcome.REFUSED:
             self._refused.append(queue.popleft())

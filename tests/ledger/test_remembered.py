@@ -1,0 +1,199 @@
+"""What may be forgotten is told again, and not for ever."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.ledger.builders import (
+    START_MS,
+    TAG,
+    Recorder,
+    concurrency,
+    hold,
+    level_of,
+    reserved_of,
+    tokens,
+    used,
+)
+from tests.ledger.builders import Clock as LedgerClock
+from tests.ledger.conftest import PATIENCE
+from tests.ledger.test_spool import FlakyLedger
+from tests.pod import until
+from tests.servers import Server, start_valkey
+from tokenweir.core.errors import LedgerUnavailableError
+from tokenweir.ledger import remembered, spool
+from tokenweir.ledger.redis import RedisStore
+from tokenweir.ledger.remembered import KEPT_SECONDS, Remembered
+from tokenweir.ledger.spool import SpooledLedger
+from tokenweir.ledger.tagged import TaggedLedger
+
+LIMITS = (tokens(100_000, 1), concurrency(100))
+
+
+@dataclass
+class Clock:
+    """What time it is."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        """Return it."""
+        return self.now
+
+
+def test_the_last_seconds_are_kept() -> None:
+    """What is older goes when something is added."""
+    clock = Clock()
+    kept: Remembered[int] = Remembered(clock)
+    for number in range(5):
+        clock.now = number * KEPT_SECONDS / 2
+        kept.add(number)
+
+    assert kept.take() == [2, 3, 4]
+
+
+def test_an_outage_makes_nothing_old() -> None:
+    """Whatever was taken before it is told after it; once, if there is no other."""
+    clock = Clock()
+    kept: Remembered[int] = Remembered(clock)
+    kept.add(1)
+    clock.now = 100 * KEPT_SECONDS
+
+    assert kept.take() == [1]
+    assert kept.take() == []
+
+
+def test_what_is_young_is_told_after_each_loss() -> None:
+    """A server that was told again may be lost as well."""
+    kept: Remembered[int] = Remembered(Clock())
+    kept.add(1)
+
+    assert kept.take() == kept.take() == [1]
+
+
+def test_the_number_is_bounded() -> None:
+    """The newest are kept."""
+    kept: Remembered[int] = Remembered(Clock())
+    for number in range(remembered.MOST + 2):
+        kept.add(number)
+
+    found = kept.take()
+    assert (found[0], found[-1], len(found)) == (2, 5_001, remembered.MOST)
+
+
+# === a ledger that may have forgotten ===========================================
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests have no time for real pauses."""
+    monkeypatch.setattr(spool, "FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(spool, "LONGEST_PAUSE_SECONDS", 0.004)
+
+
+async def test_what_was_taken_is_said_again(events: Recorder) -> None:
+    """Settles and cancels are, in their order; an extend is not, and nothing waits."""
+    flaky = FlakyLedger()
+    spooled = SpooledLedger(flaky, events)
+    await spooled.settle(hold(1), used(1, 9))
+    await spooled.extend(hold(2), 5)
+    await spooled.cancel(hold(2), unclaimed_only=True)
+    said = [each for each in flaky.took if not each.startswith("extend")]
+    flaky.took.clear()
+    spooled.repeat()
+    assert await spooled.flush(PATIENCE) == 0
+
+    assert flaky.took == said
+    assert events.spooled == []
+    await spooled.close()
+
+
+async def test_what_is_said_again_keeps_nobody_waiting(events: Recorder) -> None:
+    """It waits while the ledger is away, behind what was never taken, and is not lost."""
+    flaky = FlakyLedger()
+    spooled = SpooledLedger(flaky, events)
+    for number in range(3):
+        await spooled.settle(hold(number), used(1, number))
+    flaky.took.clear()
+    flaky.is_away = True
+    spooled.repeat()
+    await spooled.settle(hold(9), used(1, 9))
+    flaky.refuses = {hold(1).id}
+    spooled.repeat()
+    flaky.is_away = False
+    assert await spooled.flush(PATIENCE) == 0
+
+    # What is refused was taken before: it is no debt that would have to be kept.
+    told = [9, 0, 2]
+    assert flaky.took == [f"settle {hold(number).id} {number}" for number in told]
+    await spooled.close()
+
+
+async def test_without_anything_taken_there_is_nothing_to_do(events: Recorder) -> None:
+    """A processor that has just started repeats nothing."""
+    flaky = FlakyLedger()
+    spooled = SpooledLedger(flaky, events)
+    spooled.repeat()
+
+    assert await spooled.flush(0) == 0
+    assert flaky.tries == 0
+    await spooled.close()
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Iterator[Server]:
+    """A server that finds again what it saved."""
+    server = start_valkey(tmp_path, "--dir", str(tmp_path))
+    yield server
+    server.stop()
+
+
+async def test_a_server_that_was_set_back_is_told_again(
+    saved: Server, events: Recorder
+) -> None:
+    """
+    What it had answered, and has forgotten, is charged as if nothing had been; what it
+    has not forgotten is not charged twice. No hold of before is left.
+    """
+    clock = LedgerClock()
+    store = RedisStore(saved.url, events, deadline_seconds=PATIENCE, now_ms=clock)
+    ledger = SpooledLedger(TaggedLedger(store), events)
+    store.link.when_back(ledger.repeat)
+    kept, held, unheard, undone = (hold(number, *LIMITS) for number in range(4))
+    await ledger.reserve(kept)
+    await ledger.reserve(held)
+    await ledger.reserve(undone)
+    await ledger.settle(kept, used(1, 1))
+    with redis.Redis.from_url(saved.url) as client:
+        client.save()
+    await ledger.settle(held, used(40, 20))
+    await ledger.cancel(undone)
+    await ledger.reserve(unheard)
+    await ledger.settle(unheard, used(30, 10))
+    saved.restart()
+
+    # Nothing but a look: as a sweeper makes of any ledger, every few seconds.
+    with contextlib.suppress(LedgerUnavailableError):
+        await store.lead("me", 1_000)
+    await until(lambda: is_told(store, 3))
+    assert await ledger.flush(PATIENCE) == 0
+    snapshot = await store.snapshot(TAG)
+    assert [record["output_tokens"] for record in snapshot.records] == ["1", "20", "10"]
+    assert level_of(snapshot, LIMITS[0], START_MS) == 100_000 - 2 - 60 - 40
+    assert [reserved_of(snapshot, limit) for limit in LIMITS] == [0, 0]
+    assert snapshot.expiries == {}
+    assert events.faults == []
+    await ledger.close()
+
+
+async def is_told(store: RedisStore, records: int) -> bool:
+    """Tell if there are so many records."""
+    with contextlib.suppress(LedgerUnavailableError):
+        return len((await store.snapshot(TAG)).records) >= records
+    return False
