@@ -82,10 +82,14 @@ def test_refused_callers_are_told_moments_apart() -> None:
     assert [told(levels, bucket) for _ in "ab"] == [(50_000, 50_000)] * 2
     assert [told(levels, slots) for _ in "abc"] == [
         (1_000, 1_000),
-        (1_000, 2_000),
-        (1_000, 3_000),
+        (1_000, 1_200),
+        (1_000, 1_400),
     ]
-    assert told(levels, slots, 3_000) == (1_000, 1_000)
+    levels.slots[SLOTS_KEY].learn(5_000)
+    assert [told(levels, slots, 1_400) for _ in "ab"] == [
+        (5_000, 5_000),
+        (5_000, 10_000),
+    ]
 
 
 def test_only_limits_that_say_so_stagger() -> None:

@@ -81,3 +81,15 @@ def test_the_median_stays_among_the_durations(durations_ms: list[int]) -> None:
 
     assert slots.median_ms is not None
     assert min(seen) <= slots.median_ms <= max(seen)
+
+
+def test_slots_get_free_one_after_the_other() -> None:
+    """
+    Evenly within the median, as far as anybody knows; unknown: soon.
+    """
+    slots = Slots()
+    assert slots.step_ms(4) == MIN_WAIT_MS
+
+    slots.learn(10)
+
+    assert [slots.step_ms(capacity) for capacity in (1, 4, 20)] == [10, 3, 1]

@@ -86,8 +86,9 @@ class Levels:
         if not limit.staggered or limit.axis in BUDGETS:
             return failure
         key, wait_ms = key_of(limit), failure.wait_ms
-        step = wait_ms
-        if limit.axis is not Axis.CONCURRENCY:
+        if limit.axis is Axis.CONCURRENCY:
+            step = self._slots(key).step_ms(limit.capacity)
+        else:
             step = stagger.step_ms(failure.requested, limit.rate)
         cursor = self.cursors.get(key, 0)
         place = stagger.place_ms(cursor, now_ms, wait_ms, step)

@@ -54,6 +54,17 @@ class Slots:
             return UNKNOWN_WAIT_MS
         return max(MIN_WAIT_MS, -(-self.median_ms // capacity))
 
+    def step_ms(self, capacity: int) -> int:
+        """
+        Estimate how far apart slots get free if all are held.
+
+        Unknown: soon after another. Too soon costs a caller a second try, too late
+        leaves slots empty.
+        """
+        if self.median_ms is None:
+            return MIN_WAIT_MS
+        return -(-self.median_ms // capacity)
+
     @property
     def reset_ms(self) -> int:
         """Estimate how long until all slots are free: as long as one is held."""

@@ -227,8 +227,11 @@ local function stagger(limit, amount)
   local first = now + limit.wait
   local place = first
   if cursor > now then
-    local step = limit.wait
-    if limit.axis ~= 'concurrency' then
+    local step
+    if limit.axis == 'concurrency' then
+      local median = median_of(limit.key)
+      step = median and ceil_div(median, limit.capacity) or MIN_WAIT_MS
+    else
       step = ceil_div(amount * UNITS_PER_TOKEN, limit.rate)
     end
     local room = WINDOW_MS
