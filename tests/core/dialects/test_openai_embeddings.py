@@ -85,7 +85,17 @@ def test_reply() -> None:
     assert facts.texts == []
 
 
-@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": "8"}, []])
+def test_reply_with_the_total_alone() -> None:
+    """Nothing comes out, so a total alone is the input's."""
+    facts = facts_of(data=[], usage={"total_tokens": 8})
+
+    assert facts.usage == TokenUsage(input_tokens=8)
+    assert facts.usage_final
+
+
+@pytest.mark.parametrize(
+    "usage", [None, {}, {"prompt_tokens": "8"}, {"total_tokens": "8"}, []]
+)
 def test_reply_without_a_report(usage: object) -> None:
     """Without a report it is finished, and not known."""
     facts = facts_of(data=[], usage=usage)

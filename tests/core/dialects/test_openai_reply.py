@@ -61,6 +61,52 @@ def test_hidden(audio: object, hidden: bool) -> None:
     assert facts_of(delta({"audio": audio}), delta({})).hidden is hidden
 
 
+@pytest.mark.parametrize(
+    ("message", "hidden"),
+    [
+        ({"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]}, True),
+        ({"reasoning_details": [{"type": "reasoning.text", "text": "x"}]}, False),
+        ({"images": [{"image_url": {"url": "data:image/png;base64,AAAA"}}]}, True),
+        ({"images": []}, False),
+    ],
+)
+def test_hidden_by_gateways(message: dict[str, Any], hidden: bool) -> None:
+    """Encrypted thoughts and pictures were generated, and are no text."""
+    assert facts_of(delta(message)).hidden is hidden
+    assert facts_of({"choices": [{"message": message}]}).hidden is hidden
+
+
+def test_all_of_the_answer_beside_what_is_new() -> None:
+    """A message with all that was said so far is no text beside its delta."""
+
+    def event(new: str, so_far: str) -> dict[str, Any]:
+        return delta({"content": new}, message={"content": so_far})
+
+    facts = facts_of(event("a", "a"), event("b", "ab"), event("", "ab"))
+
+    assert facts.texts == ["a", "b"]
+
+
+def test_a_message_beside_an_empty_delta() -> None:
+    """A whole reply may have a delta that is empty: its messages are the answer."""
+    choices = [
+        {"delta": {"content": ""}, "message": {"content": text}} for text in ("a", "b")
+    ]
+
+    assert facts_of({"choices": choices}).texts == ["a", "b"]
+
+
+def test_the_same_text_under_two_names() -> None:
+    """A text beside a delta that says the same counts once."""
+    facts = facts_of(
+        delta({"role": "assistant", "content": "a"}, text="a"),
+        delta({"content": ""}, text=""),
+        {"choices": [{"text": "b", "delta": None}]},
+    )
+
+    assert facts.texts == ["a", "b"]
+
+
 @pytest.mark.parametrize("usage", [None, {}, [], "no"])
 def test_null_is_unknown(usage: object) -> None:
     """null on every event is no usage: what passed must be counted (T12)."""
@@ -96,7 +142,13 @@ def test_running_totals_cover_what_passed() -> None:
         ({"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}, ["f", "{}"]),
         ({"tool_calls": [{"function": None}, None, {"function": "f"}]}, []),
         ({"tool_calls": [{"custom": {"name": "f", "input": "x"}}]}, ["f", "x"]),
-        ({"tool_calls": {"function": {"name": "f"}}}, []),
+        ({"tool_calls": {"function": {"name": "f", "arguments": "{"}}}, ["f", "{"]),
+        ({"tool_calls": [{"function": {"name": "f", "arguments": {"a": 1e999}}}]}, ["f", '{"a":Infinity}']),
+        ({"tool_calls": "f"}, []),
+        ({"reasoning": "b", "reasoning_details": [{"text": "b"}]}, ["b"]),
+        ({"reasoning": None, "reasoning_details": [{"summary": "b"}, {"data": "x"}]}, ["b"]),
+        ({"reasoning": {"text": "b"}}, []),
+        ({"content": [{"type": "reasoning", "summary": [{"text": "a"}, 5]}]}, ["a"]),
         ({"function_call": {"name": "f", "arguments": "{"}}, ["f", "{"]),
         ({"audio": {"id": "x", "data": "T2dn", "transcript": "beep"}}, ["beep"]),
         ({"audio": None}, []),

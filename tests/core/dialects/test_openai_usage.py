@@ -205,6 +205,27 @@ def test_zeros_do_not_complete_a_report() -> None:
     assert not facts.usage_final
 
 
+def test_output_from_no_input() -> None:
+    """Something is generated from no input: the input is unknown, and is estimated."""
+    facts = facts_of(report(0, 7, 7))
+
+    assert facts.usage == TokenUsage(output_tokens=7)
+    assert not facts.usage_final
+    assert facts_of(report(0, 7, 7), report(11, 7, 18)).usage_final
+    assert facts_of(report(11, None), report(0, 7, 7)).usage_final
+
+
+def test_reasoning_beside_the_sums() -> None:
+    """Reasoning may be told beside the sums; it is a part of the output there, too."""
+    sglang = report(20, 151, 171, prompt_tokens_details=None, reasoning_tokens=40)
+
+    assert usage_of(sglang) == TokenUsage(
+        input_tokens=20, output_tokens=111, reasoning_tokens=40
+    )
+    details = {"completion_tokens_details": {"reasoning_tokens": 41}}
+    assert usage_of(sglang | details).reasoning_tokens == 41
+
+
 def test_names_of_the_newer_api() -> None:
     """The sums may be called as in the newer API."""
     later = {"input_tokens": 11, "output_tokens": 7}

@@ -12,6 +12,7 @@ from tokenweir.core.dialects.fields import Members
 from tokenweir.core.dialects.openai_api import OpenAIApi
 from tokenweir.core.dialects.openai_inputs import read_inputs
 from tokenweir.core.dialects.openai_reply import read_reply
+from tokenweir.core.dialects.openai_usage import read_usage
 from tokenweir.core.json_edit import set_member
 
 # Members that are read here, or that the model does not read.
@@ -47,6 +48,10 @@ class OpenAIEmbeddings(OpenAIApi):
     def read_reply(self, reply: dict[str, Any], facts: ResponseFacts) -> None:
         """Take a whole reply: what its usage says of the input is all there is."""
         read_reply(reply, facts)
+        usage = reply.get("usage")
+        if facts.usage is None and isinstance(usage, dict):
+            # Voyage and others give the total alone, which is the input's.
+            read_usage({"prompt_tokens": usage.get("total_tokens")}, facts)
         facts.usage_final = facts.usage is not None
         # Of a long one, all that is seen may be its end: the usage.
         told = "data" in reply or facts.usage_final

@@ -2,8 +2,10 @@
 What an OpenAI reply says, be it whole or one event of a stream.
 
 A stream's events have the shape of a whole reply, but for `delta` instead of
-`message`; completions have `text` in both. Usage is looked for first of all, whatever the choices look like: it
-comes alone, with the last choice, with every choice, or inside of one.
+`message`; completions have `text` in both. Those who imitate it send more: the same text
+under two names, all of the answer so far beside what is new, or usage in odd places. So
+each text is taken once, and usage is looked for first of all, whatever the choices look
+like: it comes alone, with the last choice, with every choice, or inside of one.
 """
 
 from __future__ import annotations
@@ -14,12 +16,15 @@ from typing import Any
 from tokenweir.core.dialects.base import ResponseFacts
 from tokenweir.core.dialects.facts import add_texts, name_error, name_model, name_tier
 from tokenweir.core.dialects.openai_usage import read_usage
+from tokenweir.core.json_text import write_value
 
 # Of each list, as many are looked at: OpenAI allows 128 choices and 128 tools.
 _MAX_ITEMS = 256
 # Why a choice ended that had reached its cap. (Or the end of the context window, which
 # a cap that was lowered makes unlikely.)
 _AT_CAP = "length"
+# Where a part of a content has its text: what the model says, or what it thinks.
+_TEXTS_OF_PART = ("text", "thinking", "summary")
 
 
 def read_reply(reply: dict[str, Any], facts: ResponseFacts) -> None:
@@ -28,8 +33,10 @@ def read_reply(reply: dict[str, Any], facts: ResponseFacts) -> None:
     name_tier(facts, reply.get("service_tier"))
     _read_error(reply, facts)
     choices = _objects(reply.get("choices"))
-    add_texts(facts, (text for choice in choices for text in _texts(choice)))
-    facts.hidden = facts.hidden or any(map(_has_audio, choices))
+    begun = facts.text_bytes > 0
+    texts = [text for choice in choices for text in _texts(choice, begun=begun)]
+    add_texts(facts, texts)
+    facts.hidden = facts.hidden or any(map(_has_hidden, choices))
     reasons = [choice.get("finish_reason") for choice in choices]
     if any(map(_is_text, reasons)):
         facts.finished = True
@@ -55,15 +62,30 @@ def _read_error(reply: dict[str, Any], facts: ResponseFacts) -> None:
         name_error(facts, reply.get("code"), reply.get("type"))
 
 
-def _texts(choice: dict[str, Any]) -> Iterator[object]:
-    """Yield what may be generated text: who takes it looks at the types."""
-    yield choice.get("text")
-    for message in _objects([choice.get("delta"), choice.get("message")]):
+def _texts(choice: dict[str, Any], *, begun: bool) -> list[object]:
+    """
+    Return what may be generated text, each once: who takes it looks at the types.
+
+    Some send a delta, and beside it a message with all of the answer so far (Perplexity):
+    that is the answer only if nothing of it has *begun* to come in deltas.
+    """
+    delta = choice.get("delta")
+    found = [*_texts_of(delta)]
+    repeated = begun and isinstance(delta, dict)
+    if not any(found) and not repeated:
+        found = [*_texts_of(choice.get("message"))]
+    # Together has the same text here as in the delta.
+    return found if any(found) else [choice.get("text")]
+
+
+def _texts_of(value: object) -> Iterator[object]:
+    for message in _objects([value]):
         yield from _content(message.get("content"))
-        # Some servers send the same reasoning under both names.
-        yield message.get("reasoning_content") or message.get("reasoning")
+        yield from _reasoning(message)
         yield message.get("refusal")
-        for call in _objects(message.get("tool_calls")):
+        calls = message.get("tool_calls")
+        # One alone, by older servers of Hugging Face.
+        for call in _objects([calls] if isinstance(calls, dict) else calls):
             yield from _call(call.get("function"))
             yield from _call(call.get("custom"))
         yield from _call(message.get("function_call"))
@@ -71,27 +93,49 @@ def _texts(choice: dict[str, Any]) -> Iterator[object]:
             yield audio.get("transcript")
 
 
-def _has_audio(choice: dict[str, Any]) -> bool:
+def _reasoning(message: dict[str, Any]) -> Iterator[object]:
+    """Yield the reasoning in *message*, which may be there under several names."""
+    plain = message.get("reasoning_content") or message.get("reasoning")
+    if plain:
+        yield from _content(plain)
+    else:
+        yield from _content(message.get("reasoning_details"))
+
+
+def _has_hidden(choice: dict[str, Any]) -> bool:
     messages = _objects([choice.get("delta"), choice.get("message")])
-    audios = _objects([message.get("audio") for message in messages])
-    return any(audio.get("data") for audio in audios)
+    return any(map(_hides, messages))
+
+
+def _hides(message: dict[str, Any]) -> bool:
+    audios = _objects([message.get("audio")])
+    thoughts = _objects(message.get("reasoning_details"))  # encrypted ones
+    return bool(message.get("images")) or any(
+        part.get("data") for part in (*audios, *thoughts)
+    )
 
 
 def _content(content: object) -> Iterator[object]:
-    """Yield the text of *content*, which is a list of parts with Mistral."""
+    """Yield the text of *content*: of parts with Mistral, which have parts in turn."""
     if isinstance(content, str):
         yield content
     for part in _objects(content):
-        yield part.get("text")
-        for thought in _objects(part.get("thinking")):
-            yield thought.get("text")
+        for name in _TEXTS_OF_PART:
+            if isinstance(part.get(name), list):
+                for inner in _objects(part[name]):
+                    yield inner.get("text")
+            else:
+                yield part.get(name)
 
 
 def _call(value: object) -> Iterator[object]:
     for call in _objects([value]):
         yield call.get("name")
-        yield call.get("arguments")
-        yield call.get("input")
+        for name in ("arguments", "input"):
+            given = call.get(name)
+            # An object by some servers, not the text of one.
+            is_text = not isinstance(given, dict | list)
+            yield given if is_text else write_value(given).decode()
 
 
 def _objects(value: object) -> list[dict[str, Any]]:

@@ -34,6 +34,7 @@ def read_usage(report: object, facts: ResponseFacts) -> None:
 
     The usage is final if it has both sides: it covers whatever was generated so
     far, and reports that come with every event (vLLM) cover a cut stream as well.
+    Nothing can be generated from no input: where that is said, the input is unknown.
     """
     if not isinstance(report, dict):
         return
@@ -45,9 +46,9 @@ def read_usage(report: object, facts: ResponseFacts) -> None:
         return
     known = facts.usage or TokenUsage()
     facts.usage = _merge(sides, report, known)
-    if sides.output is not None and (
-        sides.input is not None or known.total_input_tokens
-    ):
+    has_input = bool(sides.input or known.total_input_tokens)
+    is_nothing = sides.input == sides.output == 0
+    if sides.output is not None and (has_input or is_nothing):
         facts.usage_final = True
 
 
@@ -85,7 +86,8 @@ def _merge(sides: _Sides, report: dict[str, Any], known: TokenUsage) -> TokenUsa
     seen = into.take(_first(inputs, "image_tokens") or known.image_input_tokens)
 
     outputs = _details(report, "completion_tokens_details", "output_tokens_details")
-    reasoning = _first(outputs, "reasoning_tokens") or known.reasoning_tokens
+    # Beside the sums by SGLang.
+    reasoning = _first(report | outputs, "reasoning_tokens") or known.reasoning_tokens
     # No sum is smaller than its part, whatever the provider says.
     out_of = _Share(max(sides.output or known.total_output_tokens, reasoning))
     reasoning_tokens = out_of.take(reasoning)
