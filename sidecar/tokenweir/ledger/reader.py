@@ -113,7 +113,7 @@ def _reading(tag: str, name: str) -> Command:
     """Return the command that reads a key, by its kind: see `keys`."""
     key = f"{keys.root(tag)}:{name}"
     match name.split(":", 1):
-        case ["h" | "a" | "n" | "p", _] | ["r"]:
+        case ["h" | "a" | "l" | "n" | "p", _] | ["r"]:
             return ("HGETALL", key)
         case ["s", _] | ["x" | "a"]:
             return ("ZRANGE", key, 0, -1)
