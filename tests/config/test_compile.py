@@ -79,6 +79,8 @@ def test_providers() -> None:
         "base_url": "http://h:1/p/v1",
         "dialect": "anthropic",
         "ca_file": "/c",
+        "cert_file": "/d",
+        "key_file": "/e",
         "unknown_paths": "opaque",
         "version_path": "/v4",
     }
@@ -92,6 +94,8 @@ def test_providers() -> None:
         path_prefix="/p",
         credential=None,
         ca_file="/c",
+        cert_file="/d",
+        key_file="/e",
         opaque_paths=("*",),
         version_path="/v4",
     )

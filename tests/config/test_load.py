@@ -90,7 +90,7 @@ def test_every_field_at_once(tmp_path: pathlib.Path) -> None:
 
     # Only files that are there could be named.
     unused = {place[-1] for place, _ in all_fields()} - names(yaml.safe_load(FULL))
-    assert unused == {"ca_file", "overlays"}
+    assert unused == {"ca_file", "cert_file", "key_file", "overlays"}
     assert policy.default_providers == {"openai": "local", "anthropic": "claude"}
     assert policy.body_limit_bytes == 1_048_576
 

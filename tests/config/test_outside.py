@@ -55,6 +55,24 @@ def test_certificates_are_looked_at(tmp_path: pathlib.Path) -> None:
         assert list(map(str, found.problems)) == [f"providers.other.ca_file: {text}"]
 
 
+def test_certificates_of_ours_are_read(tmp_path: pathlib.Path) -> None:
+    """What stands for them changes with what the files hold, and with nothing else."""
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    cert.write_text("-----BEGIN CERTIFICATE-----\n")
+    key.write_text("-----BEGIN EC PRIVATE KEY-----\n")
+    file = policy_file(cert_file=str(cert), key_file=str(key))
+    digests = []
+    for text in ("-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----", CANARY):
+        digests.append(look_up(file, {}, Files()).files_digests["other"])
+        key.write_text(text)
+
+    assert digests[0] != digests[1] == digests[2]
+    assert list(map(str, look_up(file, {}, Files()).problems)) == [
+        "providers.other.key_file: holds no PEM private key"
+    ]
+    assert look_up(policy_file(), {}, Files()).files_digests == {}
+
+
 def test_prices_are_read(tmp_path: pathlib.Path) -> None:
     """Each file, in the policy's order; what is wrong with one is told at its place."""
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"

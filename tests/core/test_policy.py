@@ -126,6 +126,7 @@ def test_paths_that_pass(asked: str, passes: bool) -> None:
         {"port": 444},
         {"path_prefix": ""},
         {"ca_file": "/ca.pem"},
+        {"cert_file": "/c.pem", "key_file": "/k.pem"},
     ],
 )
 def test_a_provider_that_is_another(change: dict[str, Any]) -> None:
@@ -140,6 +141,7 @@ def test_a_provider_that_is_the_same() -> None:
     """What Envoy is not told, such as a credential, leaves the cluster as it is."""
     assert OWN.cluster == "own-2ec720a74f"
     assert replace(OWN, credential=Secret("sk-x")).cluster == OWN.cluster
+    assert replace(OWN, files_digest="x").cluster == OWN.cluster
 
 
 def test_rendering() -> None:

@@ -28,7 +28,7 @@ _NOTHING = (
 
 # What `config.outside` says of a reference that leads nowhere.
 _SECRET = re.compile(
-    r"\.(credential|secret|ca_file): (environment|env:|file:|can't|is )"
+    r"\.(credential|secret|ca_file|cert_file|key_file): (environment|env:|file:|can't|is )"
 )
 _FORGED = (
     "Is --governance-key the file that sidecars have? If it is, somebody else has "

@@ -90,7 +90,9 @@ def parse_policy(
     if problems:
         raise _error(problems, document)
     pricing = compile_pricing(file, outside.overlays)
-    policy = compile_policy(file, _digest(source), outside.credentials)
+    policy = compile_policy(
+        file, _digest(source), outside.credentials, outside.files_digests
+    )
     webhook = compile_webhook(file, outside.webhook_secret)
     return replace(policy, pricing=pricing, webhook=webhook)
 

@@ -4,7 +4,9 @@ What a policy refers to outside of itself: secrets, certificates, prices.
 
 from __future__ import annotations
 
+import hashlib
 import pathlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -12,7 +14,7 @@ from typing import Protocol
 from tokenweir.config.files import Files, UnreadableFileError
 from tokenweir.config.prices.overlay import Overlay, load_overlay
 from tokenweir.config.problem import Problem
-from tokenweir.config.schema import PolicyFile
+from tokenweir.config.schema import PolicyFile, ProviderEntry
 from tokenweir.config.secret_reference import resolve
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Secret
@@ -23,7 +25,8 @@ MAX_CA_FILE_BYTES = 4 * 1024 * 1024
 # In place of a secret that nobody is going to use.
 NOT_LOOKED_UP = Secret("not-looked-up")
 
-_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----")
+_PRIVATE_KEY = re.compile(rb"-----BEGIN ([A-Z]+ )?PRIVATE KEY-----")
 
 
 @dataclass(slots=True)
@@ -32,12 +35,14 @@ class Outside:
     Attributes:
         credentials: By provider.
         webhook_secret: None: there is no webhook, or it was not found.
+        files_digests: What stands for the certificates of a provider, by provider.
         overlays: Of prices, in the policy's order.
         problems: What could not be found or used, without lines.
     """
 
     credentials: dict[str, Secret] = field(default_factory=dict)
     webhook_secret: Secret | None = None
+    files_digests: dict[str, str] = field(default_factory=dict)
     overlays: list[Overlay] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
@@ -61,9 +66,7 @@ def look_up(file: PolicyFile, env: Mapping[str, str], files: Files) -> Outside:
                 found.credentials[name] = resolve(entry.credential, env, files)
             except ValueError as error:
                 found.problems.append(Problem((*path, "credential"), str(error)))
-        if entry.ca_file:
-            for text in _certificate_problems(entry.ca_file, files):
-                found.problems.append(Problem((*path, "ca_file"), text))
+        _look_up_certificates(name, entry, files, found)
     _look_up_webhook(file, env, files, found)
     _look_up_overlays(file, files, found)
     return found
@@ -107,15 +110,42 @@ def _look_up_webhook(
     except ValueError as error:
         found.problems.append(Problem((*path, "secret"), str(error)))
     if entry.ca_file:
-        for text in _certificate_problems(entry.ca_file, files):
+        for text in _pem_problems(entry.ca_file, files):
             found.problems.append(Problem((*path, "ca_file"), text))
 
 
-def _certificate_problems(path: str, files: Files) -> Iterator[str]:
+def _look_up_certificates(
+    name: str, entry: ProviderEntry, files: Files, found: Outside
+) -> None:
+    """Look at them: Envoy reads them itself, and they must not be another's by then."""
+    hold = {
+        "ca_file": ("certificate", _CERTIFICATE),
+        "cert_file": ("certificate", _CERTIFICATE),
+        "key_file": ("private key", _PRIVATE_KEY),
+    }
+    seen = []
+    for name_of_field, (what, mark) in hold.items():
+        file = getattr(entry, name_of_field)
+        if not file:
+            continue
+        for text in _pem_problems(file, files, what, mark):
+            problem = Problem(("providers", name, name_of_field), text)
+            found.problems.append(problem)
+        seen.append(files.seen[pathlib.Path(file)])
+    if seen:
+        found.files_digests[name] = hashlib.sha256(repr(seen).encode()).hexdigest()
+
+
+def _pem_problems(
+    path: str,
+    files: Files,
+    what: str = "certificate",
+    mark: re.Pattern[bytes] = _CERTIFICATE,
+) -> Iterator[str]:
     try:
         content = files.read(pathlib.Path(path), MAX_CA_FILE_BYTES)
     except UnreadableFileError as error:
         yield str(error)
     else:
-        if _CERTIFICATE not in content:
-            yield "holds no PEM certificate"
+        if not mark.search(content):
+            yield f"holds no PEM {what}"

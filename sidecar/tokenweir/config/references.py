@@ -16,7 +16,13 @@ from tokenweir.config.compile_quota import EVERY_TENANT, key_scope, quota_id
 from tokenweir.config.name_pattern import any_overlap
 from tokenweir.config.problem import Path, Problem
 from tokenweir.config.salvage import REQUIRED_SECTIONS, LeftOut
-from tokenweir.config.schema import KeyEntry, PolicyFile, QuotaEntry, TenantEntry
+from tokenweir.config.schema import (
+    KeyEntry,
+    PolicyFile,
+    ProviderEntry,
+    QuotaEntry,
+    TenantEntry,
+)
 from tokenweir.core.model_family import FAMILIES
 
 # Always there, whether the file says more about it or not.
@@ -77,8 +83,7 @@ class References:
                     "would send the credential in plain text to another machine: use "
                     "https, or say `allow_plaintext: true`",
                 )
-            if plain and entry.ca_file:
-                yield Problem((*path, "ca_file"), "has no effect with http")
+            yield from _certificates(entry, path)
 
     def _models(self) -> Iterator[Problem]:
         for name, entry in self._file.models.items():
@@ -187,6 +192,16 @@ class References:
                     yield Problem((*path, "sha256"), text)
                 ids.setdefault(key.id, name)
                 digests.setdefault(digest, name)
+
+
+def _certificates(entry: ProviderEntry, path: Path) -> Iterator[Problem]:
+    plain = entry.base_url.scheme == "http"
+    for field in ("ca_file", "cert_file", "key_file"):
+        if plain and getattr(entry, field):
+            yield Problem((*path, field), "has no effect with http")
+    for field, other in (("cert_file", "key_file"), ("key_file", "cert_file")):
+        if getattr(entry, field) and not getattr(entry, other):
+            yield Problem((*path, field), f"only goes with {other}")
 
 
 def _same_ids(

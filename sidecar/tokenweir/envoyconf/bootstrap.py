@@ -44,17 +44,21 @@ def render(policy: Policy, settings: EnvoySettings) -> dict[str, object]:
     """
     if PROCESSOR_CLUSTER in policy.providers:
         raise PolicyError([f"providers.{PROCESSOR_CLUSTER}: the name is taken"])
-    bootstrap = Bootstrap(
-        static_resources=BootstrapStaticResources(
-            listeners=[listener(settings, route_configuration(policy, settings))],
-            clusters=clusters(policy, settings),
-        ),
-        overload_manager=_connection_limit(settings),
+    resources = BootstrapStaticResources(
+        listeners=[listener(settings, route_configuration(policy, settings))],
+        clusters=clusters(policy, settings),
     )
+    static = {"static_resources": resources.to_dict(casing=Casing.SNAKE)}
+    return static | frame(settings)
+
+
+def frame(settings: EnvoySettings) -> dict[str, object]:
+    """Return the part of a bootstrap configuration that is about Envoy itself."""
+    bootstrap = Bootstrap(overload_manager=_connection_limit(settings))
     if settings.admin_socket is not None:
         bootstrap.admin = Admin(address=unix(settings.admin_socket))
-    rendered: dict[str, object] = bootstrap.to_dict(casing=Casing.SNAKE)
-    return rendered
+    framed: dict[str, object] = bootstrap.to_dict(casing=Casing.SNAKE)
+    return framed
 
 
 def to_yaml(bootstrap: Mapping[str, object]) -> str:

@@ -16,7 +16,6 @@ from envoy_data_plane.envoy.config.cluster.v3 import (
     UpstreamConnectionOptions,
 )
 from envoy_data_plane.envoy.config.core.v3 import (
-    DataSource,
     HealthCheck,
     HealthCheckGrpcHealthCheck,
     Http1ProtocolOptions,
@@ -35,7 +34,6 @@ from envoy_data_plane.envoy.extensions.clusters.dns.v3 import (
 )
 from envoy_data_plane.envoy.extensions.transport_sockets.tls.v3 import (
     CertificateValidationContext,
-    CommonTlsContext,
     SubjectAltNameMatcher,
     SubjectAltNameMatcherSanType,
     UpstreamTlsContext,
@@ -50,6 +48,7 @@ from envoy_data_plane.google.protobuf import Any
 
 from tokenweir.core.policy import Policy, Provider
 from tokenweir.envoyconf.addresses import endpoints, is_ip_address, tcp, unix
+from tokenweir.envoyconf.certificates import tls_context
 from tokenweir.envoyconf.names import PROCESSOR_CLUSTER
 from tokenweir.envoyconf.settings import EnvoySettings
 
@@ -74,12 +73,13 @@ KEEPALIVE: Final = TcpKeepalive(
 def clusters(policy: Policy, settings: EnvoySettings) -> list[Cluster]:
     """Return a cluster for each provider, and the processor's."""
     return [
-        *(_provider(provider, settings) for provider in policy.providers.values()),
-        _processor(settings),
+        *(provider_cluster(each, settings) for each in policy.providers.values()),
+        processor_cluster(settings),
     ]
 
 
-def _provider(provider: Provider, settings: EnvoySettings) -> Cluster:
+def provider_cluster(provider: Provider, settings: EnvoySettings) -> Cluster:
+    """Return the cluster of *provider*."""
     address = tcp(provider.host, provider.port)
     return Cluster(
         name=provider.cluster,
@@ -144,21 +144,19 @@ def _tls(provider: Provider, settings: EnvoySettings) -> TransportSocket | None:
         san_type=kind.IP_ADDRESS if is_address else kind.DNS,
         matcher=StringMatcher(exact=provider.host),
     )
-    trust = CertificateValidationContext(
-        trusted_ca=DataSource(filename=provider.ca_file or settings.ca_file),
-        match_typed_subject_alt_names=[name],
-    )
+    trust = CertificateValidationContext(match_typed_subject_alt_names=[name])
     context = UpstreamTlsContext(
         sni="" if is_address else provider.host,  # RFC 6066: "Literal IPv4 and IPv6
         # addresses are not permitted in HostName."
-        common_tls_context=CommonTlsContext(validation_context=trust),
+        common_tls_context=tls_context(provider, settings, trust),
     )
     return TransportSocket(
         name="envoy.transport_sockets.tls", typed_config=Any.pack(context)
     )
 
 
-def _processor(settings: EnvoySettings) -> Cluster:
+def processor_cluster(settings: EnvoySettings) -> Cluster:
+    """Return the cluster of the processor's workers."""
     sockets = [unix(path) for path in settings.processor_sockets]
     http2 = HttpProtocolOptions(
         explicit_http_config=HttpProtocolOptionsExplicitHttpConfig(

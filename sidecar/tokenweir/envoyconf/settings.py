@@ -45,6 +45,8 @@ class EnvoySettings:
             request that is not admitted yet.
         upload_timeout_ms: How long it may take to send a whole request, however
             steadily: what is collected for admission is kept in memory.
+        xds_dir: Folder of the files that a running Envoy follows; None: it has got
+            everything at its start.
     """
 
     listen_host: str = "127.0.0.1"
@@ -61,6 +63,7 @@ class EnvoySettings:
     max_connections: int = 10_000
     upload_idle_timeout_ms: int = 30_000
     upload_timeout_ms: int = 600_000
+    xds_dir: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.listen_port <= 65_535:
