@@ -48,6 +48,7 @@ providers:
     unknown_paths: opaque
     output_cap_field: max_tokens
     version_path: /v4
+    ask_for_usage: false
     priced_as: azure
   local: {{base_url: "http://10.0.0.5:8000", dialect: openai, allow_plaintext: true}}
   claude: {{base_url: "https://api.anthropic.com", dialect: anthropic}}

@@ -79,10 +79,9 @@ def test_providers() -> None:
         "base_url": "http://h:1/p/v1",
         "dialect": "anthropic",
         "ca_file": "/c",
-        "cert_file": "/d",
-        "key_file": "/e",
         "unknown_paths": "opaque",
         "version_path": "/v4",
+        "ask_for_usage": False,
     }
 
     assert compiled(providers={"b": provider}).providers["b"] == Provider(
@@ -94,10 +93,9 @@ def test_providers() -> None:
         path_prefix="/p",
         credential=None,
         ca_file="/c",
-        cert_file="/d",
-        key_file="/e",
         opaque_paths=("*",),
         version_path="/v4",
+        ask_for_usage=False,
     )
 
 

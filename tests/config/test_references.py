@@ -65,9 +65,6 @@ def test_a_file_without_mistakes() -> None:
         ),
         ({"base_url": "http://localhost", "credential": "env:A"}, None),
         ({"base_url": "https://a", "credential": "env:A", "ca_file": "/a"}, None),
-        ({"base_url": "https://a", "cert_file": "/a", "key_file": "/b"}, None),
-        ({"base_url": "https://a", "cert_file": "/a"}, "cert_file: only goes with key"),
-        ({"base_url": "https://a", "key_file": "/a"}, "key_file: only goes with cert"),
     ],
 )
 def test_plain_text(provider: dict[str, Any], problem: str | None) -> None:
@@ -323,6 +320,15 @@ def test_where_a_cap_is_set() -> None:
 
     assert told(providers={**PROVIDERS, "claude": claude}) == [
         "providers.claude.output_cap_field: only goes with the OpenAI API: remove it"
+    ]
+
+
+def test_who_is_asked_for_usage() -> None:
+    """The other APIs report it without being asked."""
+    claude = {**PROVIDERS["claude"], "ask_for_usage": False}
+
+    assert told(providers={**PROVIDERS, "claude": claude}) == [
+        "providers.claude.ask_for_usage: only goes with the OpenAI API: remove it"
     ]
 
 

@@ -217,6 +217,23 @@ def test_a_cap_that_the_app_has_not(field: str | None, name: bytes) -> None:
     assert sent.body == chat()[:-1] + b',"' + name + b'":200}'
 
 
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_stream_is_asked_for_its_usage(asks: bool) -> None:
+    """Unless its provider refuses to be asked: then nothing is changed or taken out."""
+    request_head, body = head("POST", CHAT), chat(stream=True)
+    entry = entry_of(request_head)
+    request = entry.errors.parse_request(body)
+    provider = replace(POLICY.providers["openai"], ask_for_usage=asks)
+    target = Target(provider, MODEL, request.model)
+    plan = Plan(target, hold().subject, (), OnLedgerFailure.CLOSED)
+    incoming = Incoming(request_head, entry, NOW_MS, request, RequestBody(body))
+    sent = forward(incoming, Admitted(POLICY, plan, hold(), Granted("1")))
+
+    assert sent.strip_usage is asks
+    added = b',"stream_options":{"include_usage":true}}'
+    assert sent.body == (body[:-1] + added if asks else None)
+
+
 def test_who_was_asked_is_on_the_ticket() -> None:
     """As the provider calls it: savings are told by its price."""
     request_head = head("POST", CHAT)

@@ -70,9 +70,7 @@ class References:
     def _providers(self) -> Iterator[Problem]:
         for name, entry in self._file.providers.items():
             path = ("providers", name)
-            if entry.output_cap_field and entry.dialect not in ("openai", "azure"):
-                text = "only goes with the OpenAI API: remove it"
-                yield Problem((*path, "output_cap_field"), text)
+            yield from _of_openai_only(path, entry)
             if name.lower().startswith(RESERVED_PREFIX):
                 yield Problem(path, "has a name that is kept for Tokenweir's own parts")
             plain = entry.base_url.scheme == "http"
@@ -83,7 +81,8 @@ class References:
                     "would send the credential in plain text to another machine: use "
                     "https, or say `allow_plaintext: true`",
                 )
-            yield from _certificates(entry, path)
+            if plain and entry.ca_file:
+                yield Problem((*path, "ca_file"), "has no effect with http")
 
     def _models(self) -> Iterator[Problem]:
         for name, entry in self._file.models.items():
@@ -194,14 +193,11 @@ class References:
                 digests.setdefault(digest, name)
 
 
-def _certificates(entry: ProviderEntry, path: Path) -> Iterator[Problem]:
-    plain = entry.base_url.scheme == "http"
-    for field in ("ca_file", "cert_file", "key_file"):
-        if plain and getattr(entry, field):
-            yield Problem((*path, field), "has no effect with http")
-    for field, other in (("cert_file", "key_file"), ("key_file", "cert_file")):
-        if getattr(entry, field) and not getattr(entry, other):
-            yield Problem((*path, field), f"only goes with {other}")
+def _of_openai_only(path: Path, entry: ProviderEntry) -> Iterator[Problem]:
+    if entry.dialect in ("openai", "azure"):
+        return
+    for field in sorted({"output_cap_field", "ask_for_usage"} & entry.model_fields_set):
+        yield Problem((*path, field), "only goes with the OpenAI API: remove it")
 
 
 def _same_ids(

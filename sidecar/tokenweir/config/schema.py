@@ -76,16 +76,6 @@ class ProviderEntry(Entry):
         description="PEM bundle that the provider's certificate is checked against, "
         "instead of the system's.",
     )
-    cert_file: AbsolutePath | None = Field(
-        default=None,
-        description="PEM certificates, ours first, by which Envoy says to the provider "
-        "who it is (mTLS). With `key_file`.",
-    )
-    key_file: AbsolutePath | None = Field(
-        default=None,
-        description="PEM private key of `cert_file`, without a passphrase. Envoy and "
-        "the processor read both where they are.",
-    )
     unknown_paths: OpaquePaths = Field(
         default=(),
         description="What becomes of a request whose method and path are not known: "
@@ -110,6 +100,12 @@ class ProviderEntry(Entry):
         default=None,
         description="What the provider's paths begin with where apps' have `/v1`, such "
         'as `/v4`, or nothing (`""`). Without it: `/v1`.',
+    )
+    ask_for_usage: bool = Field(
+        default=True,
+        description="Whether streams are asked for their usage where the app did not ask "
+        "(`stream_options`). `false` for servers of the OpenAI API that refuse to be "
+        "asked, such as Mistral's, which report it in any case.",
     )
     allow_plaintext: bool = Field(
         default=False,

@@ -97,9 +97,10 @@ def _edits(request: ModelRequest | None, plan: Plan) -> Edits:
         return Edits()
     target, cap = plan.target, plan.cap
     renamed = target.upstream_name != request.model
+    may_ask = target.provider.ask_for_usage
     edits = Edits(
         model=target.upstream_name if renamed else None,
-        include_usage=request.stream and not request.wants_usage,
+        include_usage=may_ask and request.stream and not request.wants_usage,
     )
     if not cap.is_changed:
         return edits
