@@ -65,6 +65,9 @@ def test_a_file_without_mistakes() -> None:
         ),
         ({"base_url": "http://localhost", "credential": "env:A"}, None),
         ({"base_url": "https://a", "credential": "env:A", "ca_file": "/a"}, None),
+        ({"base_url": "https://a", "cert_file": "/a", "key_file": "/b"}, None),
+        ({"base_url": "https://a", "cert_file": "/a"}, "cert_file: only goes with key"),
+        ({"base_url": "https://a", "key_file": "/a"}, "key_file: only goes with cert"),
     ],
 )
 def test_plain_text(provider: dict[str, Any], problem: str | None) -> None:

@@ -7,6 +7,7 @@ Nothing is checked here but what only shows in the result: see `references`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -37,24 +38,32 @@ from tokenweir.core.prompt_part import Audit
 
 # Most answers fit: what is more is settled as debt.
 _DEFAULT_OUTPUT_TOKENS = 4_096
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 # What base URLs are often copied with.
 _ROOTS = {"azure": "/openai", "gemini": "/v1beta"}
 
 
 def compile_policy(
-    file: PolicyFile, digest: str, credentials: Mapping[str, Secret]
+    file: PolicyFile,
+    digest: str,
+    credentials: Mapping[str, Secret],
+    files_digests: Mapping[str, str] = _NOTHING,
 ) -> Policy:
     """
     Return the snapshot of a *file* that has no problems.
 
-    *digest* tells it apart from others, *credentials* are by provider.
+    *digest* tells it apart from others, *credentials* and *files_digests* (of
+    certificates) are by provider.
     """
     models = {name: _model(name, entry) for name, entry in file.models.items()}
     return Policy(
         digest=digest,
         providers=MappingProxyType(
             {
-                name: _provider(name, entry, credentials.get(name))
+                name: replace(
+                    _provider(name, entry, credentials.get(name)),
+                    files_digest=files_digests.get(name, ""),
+                )
                 for name, entry in file.providers.items()
             }
         ),
@@ -95,6 +104,8 @@ def _provider(name: str, entry: ProviderEntry, credential: Secret | None) -> Pro
         path_prefix=_path_prefix(entry),
         credential=credential,
         ca_file=entry.ca_file,
+        cert_file=entry.cert_file,
+        key_file=entry.key_file,
         opaque_paths=entry.unknown_paths,
         output_cap_field=entry.output_cap_field,
         version_path=entry.version_path,

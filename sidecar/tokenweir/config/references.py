@@ -81,8 +81,7 @@ class References:
                     "would send the credential in plain text to another machine: use "
                     "https, or say `allow_plaintext: true`",
                 )
-            if plain and entry.ca_file:
-                yield Problem((*path, "ca_file"), "has no effect with http")
+            yield from _certificates(entry, path)
 
     def _models(self) -> Iterator[Problem]:
         for name, entry in self._file.models.items():
@@ -191,6 +190,16 @@ class References:
                     yield Problem((*path, "sha256"), text)
                 ids.setdefault(key.id, name)
                 digests.setdefault(digest, name)
+
+
+def _certificates(entry: ProviderEntry, path: Path) -> Iterator[Problem]:
+    plain = entry.base_url.scheme == "http"
+    for field in ("ca_file", "cert_file", "key_file"):
+        if plain and getattr(entry, field):
+            yield Problem((*path, field), "has no effect with http")
+    for field, other in (("cert_file", "key_file"), ("key_file", "cert_file")):
+        if getattr(entry, field) and not getattr(entry, other):
+            yield Problem((*path, field), f"only goes with {other}")
 
 
 def _of_openai_only(path: Path, entry: ProviderEntry) -> Iterator[Problem]:

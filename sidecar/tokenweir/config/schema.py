@@ -76,6 +76,16 @@ class ProviderEntry(Entry):
         description="PEM bundle that the provider's certificate is checked against, "
         "instead of the system's.",
     )
+    cert_file: AbsolutePath | None = Field(
+        default=None,
+        description="PEM certificates, ours first, by which Envoy says to the provider "
+        "who it is (mTLS). With `key_file`.",
+    )
+    key_file: AbsolutePath | None = Field(
+        default=None,
+        description="PEM private key of `cert_file`, without a passphrase. Envoy and "
+        "the processor read both where they are.",
+    )
     unknown_paths: OpaquePaths = Field(
         default=(),
         description="What becomes of a request whose method and path are not known: "
