@@ -130,7 +130,7 @@ async def test_e05_refusals_and_answers_on_one_connection(scene: Scene) -> None:
         (400, request(b'{"model":"gpt-4o"')),
         (200, request(chunks=[body])),
         (403, request(OPENAI.request(model="gpt-99"))),
-        (415, request(body, headers=[("content-encoding", "gzip")])),
+        (415, request(body, headers=[("content-encoding", "snappy")])),
         (200, request(method="GET", path="/v1/models")),
         (401, request(chunks=[body], key=None)),
         (400, request()),

@@ -70,7 +70,7 @@ REFUSALS: Mapping[str, Golden] = {
     "model_not_allowed": FINAL,
     "path_not_metered": FINAL,
     "body_too_large": FINAL,
-    "encoding_not_metered": FINAL | {"accept-encoding": "identity"},
+    "encoding_not_metered": FINAL | {"accept-encoding": "gzip, deflate, br, zstd"},
     "request_exceeds_limit": BAD,
     "internal_fault": SOON,
     "ledger_unavailable": SOON,
@@ -166,7 +166,7 @@ async def provoke(scene: Scene, api: Api, refusal: str, breaks: Breaks) -> Answe
         answer = await ask(scene, api)
         scene.pod.server.resume()
         return answer
-    path, headers = api.path, [("content-encoding", "br")]
+    path, headers = api.path, [("content-encoding", "snappy")]
     if refusal == "path_not_metered":
         path, headers = f"{api.path}/", []
     data = request(api.request(), path=path, key="sk-all", headers=headers)

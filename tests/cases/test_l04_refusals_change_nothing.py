@@ -186,7 +186,8 @@ TURNED_AWAY: dict[str, tuple[int, dict[str, Any]]] = {
     "no body": (400, {"body": b""}),
     "cap of no sense": (400, {"body": asking(-1)}),
     "unknown path": (403, {"body": asking(10), "path": "/v1/vector_stores"}),
-    "encoded": (415, {"body": b"\x1f\x8b", "headers": [("content-encoding", "gzip")]}),
+    "encoded": (415, {"body": b"\x1f\x8b", "headers": [("content-encoding", "x")]}),
+    "broken": (400, {"body": b"\x1f\x8b", "headers": [("content-encoding", "gzip")]}),
     "Anthropic's, never fits": (
         400,
         {"body": ANTHROPIC.request(max_tokens=5_000), "path": MESSAGES},

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import sys
 import zlib
 from collections.abc import Callable, Sequence
 
+import brotli
 import pytest
 
 from tests.cases.apis import ANTHROPIC, OPENAI, TOLD, WORDS, Api, both_apis, story
 from tests.cases.app import Reply
 from tests.cases.stage import Settled, Stage
+from tests.core.codings.encoders import zstandard
 from tests.scripted_upstream import (
     LAST_CHUNK,
     End,
@@ -21,6 +24,11 @@ from tests.scripted_upstream import (
     head,
     reply,
 )
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
@@ -46,32 +54,38 @@ def members(pieces: Sequence[bytes]) -> list[bytes]:
     return [gzip.compress(piece) for piece in pieces]
 
 
-def brotli(pieces: Sequence[bytes]) -> list[bytes]:
-    """Return *pieces* as Brotli's uncompressed blocks (RFC 7932, 9.2)."""
-    # A window of 64 KiB is one zero bit. Then, per block: not the last one, four
-    # nibbles of length, the length less one, uncompressed; and padding to a byte.
-    blocks = []
-    for number, piece in enumerate(pieces):
-        shift = 0 if number else 1
-        header = (len(piece) - 1) << (3 + shift) | 1 << (19 + shift)
-        blocks.append(header.to_bytes(3, "little") + piece)
-    return [*blocks[:-1], blocks[-1] + b"\x03"]
+def in_brotli(pieces: Sequence[bytes]) -> list[bytes]:
+    """Return *pieces* in Brotli, flushed one by one."""
+    stream = brotli.Compressor(quality=4)
+    flushed = [stream.process(piece) + stream.flush() for piece in pieces]
+    return [*flushed[:-1], flushed[-1] + stream.finish()]
 
 
-def zstandard(pieces: Sequence[bytes]) -> list[bytes]:
-    """Return *pieces* as raw blocks of a Zstandard frame (RFC 8878, 3.1.1)."""
-    frame = b"\x28\xb5\x2f\xfd\x00\x58"  # a window of 2 MiB, no checksum
-    last = len(pieces) - 1
-    blocks = [
-        (len(piece) << 3 | (number == last)).to_bytes(3, "little") + piece
-        for number, piece in enumerate(pieces)
+def in_zstandard(pieces: Sequence[bytes]) -> list[bytes]:
+    """Return *pieces* in one frame of Zstandard, flushed one by one."""
+    stream = zstd.ZstdCompressor()
+    flushed = [
+        stream.compress(piece, stream.FLUSH_BLOCK if at else stream.CONTINUE)
+        for at, piece in enumerate([b"", *pieces])
     ]
-    return [frame + blocks[0], *blocks[1:]]
+    return [*flushed[1:-1], flushed[-1] + stream.flush(stream.FLUSH_FRAME)]
 
 
-def twice(pieces: Sequence[bytes]) -> list[bytes]:
-    """Return *pieces* in gzip in gzip."""
-    return [gzip.compress(gzip.compress(b"".join(pieces)))]
+def in_frames(pieces: Sequence[bytes]) -> list[bytes]:
+    """Return a frame of Zstandard for each piece."""
+    return [zstandard(piece) for piece in pieces]
+
+
+def stacked(*codings: Coding) -> Coding:
+    """Return a coding that applies *codings*, the first one first."""
+
+    def encode(pieces: Sequence[bytes]) -> list[bytes]:
+        encoded = list(pieces)
+        for coding in codings:
+            encoded = coding(encoded)
+        return encoded
+
+    return encode
 
 
 def as_it_is(pieces: Sequence[bytes]) -> list[bytes]:
@@ -91,12 +105,19 @@ READ: dict[str, tuple[str, Coding]] = {
     "gzip without its header": ("", deflated(GZIP)),
     "gzip called identity": ("identity", deflated(GZIP)),
     "identity": ("identity", as_it_is),
+    "br": ("br", in_brotli),
+    "zstd": ("zstd", in_zstandard),
+    "zstd in frames": ("ZSTD", in_frames),
+    "gzip, gzip": ("gzip, gzip", stacked(deflated(GZIP), deflated(GZIP))),
+    "gzip, br": ("gzip, br", stacked(deflated(GZIP), in_brotli)),
+    "br, zstd": ("br,zstd", stacked(in_brotli, in_zstandard)),
 }
 UNREAD: dict[str, tuple[str, Coding]] = {
-    "br": ("br", brotli),
-    "zstd": ("zstd", zstandard),
-    "gzip, gzip": ("gzip, gzip", twice),
     "unknown": ("snappy", as_it_is),
+    "unknown over gzip": ("gzip, snappy", deflated(GZIP)),
+    "called br": ("br", as_it_is),
+    "called zstd": ("zstd", as_it_is),
+    "called gzip, br": ("gzip, br", deflated(GZIP)),
     "called gzip": ("gzip", as_it_is),
     "called deflate": ("deflate", as_it_is),
 }
@@ -175,7 +196,9 @@ async def test_t20_streams_that_can_be_read(
     assert (settled.source, settled.outcome) == ("reported", "completed")
 
 
-@pytest.mark.parametrize("coding", ["gzip", "gzip without its header", "deflate"])
+@pytest.mark.parametrize(
+    "coding", ["gzip", "gzip without its header", "deflate", "br", "zstd", "gzip, br"]
+)
 async def test_t20_an_app_that_did_not_ask_gets_every_byte(
     stage: Stage, coding: str
 ) -> None:
@@ -228,7 +251,9 @@ async def test_t20_streams_that_can_not_be_read(
 
 
 @both_apis
-@pytest.mark.parametrize("coding", ["gzip", "gzip in members", "bare deflate"])
+@pytest.mark.parametrize(
+    "coding", ["gzip", "gzip in members", "bare deflate", "br", "zstd", "gzip, br"]
+)
 async def test_t20_long_replies(stage: Stage, api: Api, coding: str) -> None:
     """
     What decodes to a hundred times its size is read to its end.
@@ -249,22 +274,28 @@ async def test_t20_cut_anywhere(stage: Stage, api: Api) -> None:
     """
     An encoded stream may be cut like any other, byte by byte. rossoctl/cortex#864
     """
-    body = b"".join(members(story(api, WORDS[:1])))
-    for pieces in (cut(body, *range(1, len(body))), cut(body, 1), cut(body, 2)):
-        settled = await encoded_stream(stage, api, "gzip", pieces)
+    for coding, step_bytes in (("gzip", 1), ("br", 5), ("zstd", 5)):
+        header, encode = READ[coding]
+        body = b"".join(encode(story(api, WORDS[:1])))
+        pieces = cut(body, *range(1, len(body), step_bytes))
+        settled = await encoded_stream(stage, api, header, pieces)
 
         assert settled.usage == TOLD.usage
 
 
 @both_apis
-async def test_t20_an_encoded_stream_that_breaks_off(stage: Stage, api: Api) -> None:
+@pytest.mark.parametrize("coding", ["gzip", "br", "zstd", "gzip, br"])
+async def test_t20_an_encoded_stream_that_breaks_off(
+    stage: Stage, api: Api, coding: str
+) -> None:
     """
     What came of an encoded stream is counted. Kong/kong#14893
     """
     deltas = list(map(api.delta, WORDS))
     headers = [("content-type", "text/event-stream"), ("transfer-encoding", "chunked")]
-    headers.append(("content-encoding", "gzip"))
-    pieces = map(chunk, deflated(GZIP)([*deltas, b""])[:-1])
+    header, encode = READ[coding]
+    headers.append(("content-encoding", header))
+    pieces = map(chunk, encode([*deltas, b" "])[:-1])
     steps: list[Step] = [head(headers=headers), *pieces, Pause(0.1), End.RESET]
 
     answer, settled = await stage.ask(api, steps, api.request())
@@ -274,27 +305,56 @@ async def test_t20_an_encoded_stream_that_breaks_off(stage: Stage, api: Api) -> 
 
 
 @both_apis
+@pytest.mark.parametrize("coding", ["gzip", "br", "zstd"])
 @pytest.mark.parametrize("rest", [b"", b"\0" * 100, b"garbage"], ids=repr)
-async def test_t20_what_stands_behind(stage: Stage, api: Api, rest: bytes) -> None:
+async def test_t20_what_stands_behind(
+    stage: Stage, api: Api, coding: str, rest: bytes
+) -> None:
     """
     Padding behind an encoded reply takes nothing from its figures. Kong/kong#14893
     """
-    body = gzip.compress(api.reply("".join(WORDS)))
+    header, encode = READ[coding]
+    body = b"".join(encode([api.reply("".join(WORDS))]))
 
-    _, settled = await encoded_reply(stage, api, "gzip", [body, rest])
+    _, settled = await encoded_reply(stage, api, header, [body, rest])
 
     assert settled.usage == TOLD.usage
 
 
-async def test_t20_a_bomb(stage: Stage) -> None:
+@both_apis
+@pytest.mark.parametrize("coding", ["gzip", "br", "zstd"])
+async def test_t20_an_end_that_never_comes(stage: Stage, api: Api, coding: str) -> None:
+    """
+    A reply cut short under its coding, though its framing is whole, is no free one.
+
+    envoyproxy/ai-gateway#1189
+    """
+    header, encode = READ[coding]
+    body = b"".join(encode([api.reply("".join(WORDS))]))
+
+    for size_bytes in (5, len(body) // 2):
+        _, settled = await encoded_reply(stage, api, header, [body[:size_bytes]])
+
+        assert settled.source in ("estimated", "counted")
+        assert settled.usage.total_output_tokens > 0
+
+
+@pytest.mark.parametrize("header", ["gzip", "br", "zstd", "gzip, zstd"])
+async def test_t20_a_bomb(stage: Stage, header: str) -> None:
     """
     A small body that decodes to more than is read is estimated, not kept.
 
     envoyproxy/ai-gateway#1189
     """
-    bomb = gzip.compress(OPENAI.reply("a" * 70 * 1024 * 1024), 1)
+    bomb = OPENAI.reply("a" * 70 * 1024 * 1024)
+    for coding in header.split(", "):
+        bomb = {
+            "gzip": lambda body: gzip.compress(body, 1),
+            "br": lambda body: brotli.compress(body, quality=1),
+            "zstd": zstandard,
+        }[coding](bomb)
 
-    _, settled = await encoded_reply(stage, OPENAI, "gzip", [bomb])
+    _, settled = await encoded_reply(stage, OPENAI, header, [bomb])
 
     assert settled.source == "estimated"
     assert settled.usage.total_output_tokens >= 4_096
@@ -304,7 +364,7 @@ ABSURD_BYTES = 4 * 1024 * 1024
 
 
 @both_apis
-@pytest.mark.parametrize("header", ["br", "zstd", "gzip, br"])
+@pytest.mark.parametrize("header", ["br", "zstd", "gzip, br", "snappy"])
 async def test_t20_an_absurd_size(stage: Stage, api: Api, header: str) -> None:
     """
     What can't be read is charged no more than was reserved, however long it is, or

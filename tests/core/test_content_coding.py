@@ -8,11 +8,18 @@ import tracemalloc
 import zlib
 from itertools import pairwise
 
+import brotli
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenweir.core.content_coding import Decoder, decoder_for
+from tests.core.codings.encoders import zstandard
+from tokenweir.core.content_coding import (
+    Decoder,
+    codings_of,
+    decoder_for,
+    is_known,
+)
 
 TEXT = b'data: {"a":1}\n\n' * 20 + bytes(range(256))
 
@@ -47,6 +54,16 @@ ENCODED = {
     "zlib, best": ("deflate", zlib.compress(TEXT, 9)),
     "raw": ("deflate", raw_deflate(TEXT)),
     "raw, stored": ("deflate", raw_deflate(TEXT, 0)),
+    "br": ("br", brotli.compress(TEXT)),
+    "shouted br": ("Br", brotli.compress(TEXT)),
+    "zstd": ("zstd", zstandard(TEXT)),
+    "two frames": ("zstd", zstandard(TEXT[:100]) + zstandard(TEXT[100:])),
+    "gzip in br": ("gzip, br", brotli.compress(gzip.compress(TEXT))),
+    "br in gzip": (" br,X-GZIP", gzip.compress(brotli.compress(TEXT))),
+    "four": (
+        "zstd,deflate,identity,br,gzip",
+        gzip.compress(brotli.compress(zlib.compress(zstandard(TEXT)))),
+    ),
 }
 
 
@@ -62,6 +79,8 @@ def decode(content_encoding: str, *chunks: bytes) -> bytes:
     decoding = decoder(content_encoding)
     text = b"".join(piece for chunk in chunks for piece in decoding.feed(chunk))
     assert not decoding.broken
+    assert not decoding.exceeded
+    assert decoding.whole
     return text
 
 
@@ -109,11 +128,38 @@ def test_output_that_fills_a_piece(size_bytes: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "content_encoding", ["br", "zstd", "compress", "gzip, br", "gzip, gzip", "x"]
+    "content_encoding",
+    ["compress", "gzip, snappy", "x", "x-br", "gzip;q=1", "gzip gzip", "gzip," * 5],
 )
 def test_unknown_codings(content_encoding: str) -> None:
-    """What can't be decoded has no decoder."""
+    """What can't be decoded has no decoder; nor has what nobody would write."""
     assert decoder_for(content_encoding) is None
+    assert not is_known(content_encoding)
+
+
+@pytest.mark.parametrize(
+    ("content_encoding", "codings"),
+    [
+        ("", []),
+        (" , Identity,", []),
+        ("gzip", ["gzip"]),
+        ("X-Gzip ,BR", ["gzip", "br"]),
+        ("y", ["y"]),
+    ],
+)
+def test_codings(content_encoding: str, codings: list[str]) -> None:
+    """What a header says is a list, in which identity means nothing."""
+    assert codings_of(content_encoding) == codings
+
+
+@pytest.mark.parametrize(("content_encoding", "body"), ENCODED.values(), ids=ENCODED)
+def test_what_is_cut_off_is_not_whole(content_encoding: str, body: bytes) -> None:
+    """An encoded body without its last byte is not broken, but not whole either."""
+    decoding = decoder(content_encoding)
+    list(decoding.feed(body[:-1]))
+
+    assert not decoding.broken
+    assert decoding.whole is (body == TEXT)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +171,13 @@ def test_unknown_codings(content_encoding: str) -> None:
         ("deflate", b"\xff" * 100),
         ("deflate", b"\x78\x9c" + b"\xff" * 100),
         ("", b"\x1f\x8b" + TEXT),
+        ("br", b"\xff" * 100),
+        ("br", brotli.compress(TEXT) + b"garbage"),
+        ("zstd", TEXT),
+        ("zstd", zstandard(TEXT) + b"garbage"),
+        ("gzip, br", brotli.compress(gzip.compress(TEXT) + b"garbage")),
+        ("gzip, br", brotli.compress(gzip.compress(TEXT)) + b"garbage"),
+        ("gzip, br", brotli.compress(TEXT) + b"garbage"),
     ],
 )
 def test_broken(content_encoding: str, body: bytes) -> None:
@@ -135,11 +188,13 @@ def test_broken(content_encoding: str, body: bytes) -> None:
     ]
 
     assert decoding.broken
+    assert not decoding.exceeded
+    assert not decoding.whole
     assert TEXT.startswith(b"".join(pieces))
     assert list(decoding.feed(gzip.compress(TEXT))) == []
 
 
-@pytest.mark.parametrize("content_encoding", ["", "gzip", "deflate"])
+@pytest.mark.parametrize("content_encoding", ["", "gzip", "deflate", "br", "br, br"])
 def test_too_short_to_tell(content_encoding: str) -> None:
     """One byte, or none, may be the beginning of anything."""
     decoding = decoder(content_encoding)
@@ -149,17 +204,31 @@ def test_too_short_to_tell(content_encoding: str) -> None:
     assert not decoding.broken
 
 
-@given(st.sampled_from(["", "gzip", "deflate"]), st.binary(max_size=100))
+@given(
+    st.sampled_from(["", "gzip", "deflate", "br", "br, zstd"]), st.binary(max_size=100)
+)
 def test_nothing_raises(content_encoding: str, body: bytes) -> None:
     """No bytes whatever make decoding raise."""
-    for start in (b"", b"\x1f\x8b\x08", b"\x78\x9c"):
+    for start in (b"", b"\x1f\x8b\x08", b"\x78\x9c", b"\x28\xb5\x2f\xfd"):
         list(decoder(content_encoding).feed(start + body))
 
 
-def test_bomb_in_bounded_memory() -> None:
+BOMBS = {
+    "gzip": gzip.compress(b"a" * 16_000_000),
+    "": gzip.compress(b"a" * 16_000_000),
+    "deflate": zlib.compress(b"a" * 16_000_000),
+    "br": brotli.compress(b"a" * 16_000_000),
+    "zstd": zstandard(b"a" * 16_000_000),
+    "gzip, gzip": gzip.compress(gzip.compress(b"a" * 16_000_000)),
+    "zstd, br": brotli.compress(zstandard(b"a" * 16_000_000)),
+    "br, zstd, gzip": gzip.compress(zstandard(brotli.compress(b"a" * 16_000_000))),
+}
+
+
+@pytest.mark.parametrize(("content_encoding", "bomb"), BOMBS.items(), ids=BOMBS)
+def test_bomb_in_bounded_memory(content_encoding: str, bomb: bytes) -> None:
     """A few kilobytes that hold megabytes are never in memory as a whole."""
-    bomb = gzip.compress(b"a" * 16_000_000)
-    decoding = decoder("gzip")
+    decoding = decoder(content_encoding)
     total_bytes = 0
     tracemalloc.start()
     for piece in decoding.feed(bomb):
@@ -171,15 +240,28 @@ def test_bomb_in_bounded_memory() -> None:
     assert peak_bytes < 500_000
 
 
-@pytest.mark.parametrize("content_encoding", ["gzip", ""])
-def test_bomb_above_the_limit(content_encoding: str) -> None:
+@pytest.mark.parametrize(("content_encoding", "bomb"), BOMBS.items(), ids=BOMBS)
+def test_bomb_above_the_limit(content_encoding: str, bomb: bytes) -> None:
     """Decoding stops at its limit, whatever is left."""
     decoding = decoder_for(content_encoding, max_decoded_bytes=1_000_000)
     assert decoding is not None
-    total_bytes = sum(map(len, decoding.feed(gzip.compress(b"a" * 16_000_000))))
+    total_bytes = sum(map(len, decoding.feed(bomb)))
 
     assert decoding.broken
+    assert decoding.exceeded
+    assert not decoding.whole
     assert total_bytes <= 1_000_000
+    assert list(decoding.feed(bomb)) in ([], [b""])
+
+
+@pytest.mark.parametrize(("content_encoding", "bomb"), BOMBS.items(), ids=BOMBS)
+def test_at_the_limit(content_encoding: str, bomb: bytes) -> None:
+    """What is not above the limit is read to its end."""
+    decoding = decoder_for(content_encoding, max_decoded_bytes=16_000_000)
+    assert decoding is not None
+
+    assert sum(map(len, decoding.feed(bomb))) == 16_000_000
+    assert decoding.whole
 
 
 def test_flood_of_members() -> None:
@@ -196,17 +278,19 @@ def test_flood_of_members() -> None:
 
 
 @pytest.mark.parametrize(
-    "chunk",
+    ("content_encoding", "chunk"),
     [
-        gzip.compress(b"") * 10_000,
-        gzip.compress(b"a" * 10_000_000),
-        gzip.compress(b"a") * 10_000,
+        ("gzip", gzip.compress(b"") * 10_000),
+        ("gzip", gzip.compress(b"a" * 10_000_000)),
+        ("gzip", gzip.compress(b"a") * 10_000),
+        ("zstd", zstandard(b"") * 10_000),
+        ("zstd", zstandard(b"a") * 10_000),
+        *BOMBS.items(),
     ],
-    ids=["nothing", "much", "pieces"],
 )
-def test_comes_in_steps(chunk: bytes) -> None:
+def test_comes_in_steps(content_encoding: str, chunk: bytes) -> None:
     """Between two pieces little is read and little is made, whatever the input."""
-    pieces = list(decoder("gzip").feed(chunk))
+    pieces = list(decoder(content_encoding).feed(chunk))
 
     assert max(map(len, pieces)) <= 64 * 1024
     assert len(pieces) >= len(chunk) // 4_096

@@ -44,7 +44,7 @@ NOT_RETRYABLE: list[Rejection] = [
     UnknownKey("no"),
     ModelNotAllowed("gpt-9"),
     PathNotMetered("/v1/x"),
-    EncodingNotMetered("br"),
+    EncodingNotMetered("snappy"),
     BodyTooLarge(8),
 ]
 

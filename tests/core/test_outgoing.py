@@ -342,3 +342,25 @@ def test_other_versions(version: str | None, path: str, sent: str | None) -> Non
     ).set_headers
 
     assert dict(changes).get(":path") == sent
+
+
+@pytest.mark.parametrize("decoded", [False, True])
+@pytest.mark.parametrize("upstream_model", [None, "cheap-2"])
+def test_encoded_body(decoded: bool, upstream_model: str | None) -> None:
+    """What came encoded goes as it came; if it must be edited, as plain text."""
+    request_head = head()
+    entry = entry_of(request_head)
+    body = chat()
+    request = entry.errors.parse_request(body)
+    event = RequestBody(body, request, decoded=decoded)
+    model = replace(MODEL, name=request.model, upstream_model=upstream_model)
+    target = Target(POLICY.providers["openai"], model, request.model)
+    plan = Plan(target, hold().subject, (), OnLedgerFailure.CLOSED)
+    told = forward(
+        Incoming(request_head, entry, NOW_MS, request, event),
+        Admitted(POLICY, plan, hold(), Granted("1")),
+    )
+
+    is_plain = "content-encoding" in told.remove_headers
+    assert (told.body is None) is (upstream_model is None)
+    assert is_plain is (decoded and told.body is not None)

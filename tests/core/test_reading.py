@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import pytest
 
 from tests.examples import CHAT, MESSAGES, head
@@ -11,7 +13,8 @@ from tokenweir.core.errors import MalformedRequestError
 from tokenweir.core.events import RequestBody
 from tokenweir.core.identify import entry_of
 from tokenweir.core.prompt_part import Audit, Kind
-from tokenweir.core.reading import read
+from tokenweir.core.reading import read, read_encoded
+from tokenweir.core.rejection import BodyTooLarge
 
 BODY = chat(messages=[{"role": "system", "content": "Be brief."}])
 AUDIT = Audit()
@@ -66,3 +69,21 @@ def test_texts_that_may_be_kept(tenant: str, keeps: bool) -> None:
 
     assert found.kept_texts == ({part.digest: "Be brief."} if keeps else {})
     assert "kept_texts" not in repr(found)
+
+
+def test_encoded() -> None:
+    """What is decoded is the body from then on; without a coding nothing changes."""
+    event = RequestBody(gzip.compress(BODY))
+
+    assert read_encoded(event, "", 1_000) is event
+    assert read_encoded(event, "gzip", 1_000) == RequestBody(BODY, decoded=True)
+
+
+def test_what_cannot_be_decoded() -> None:
+    """The reason is told: it is none of that coding, or too large."""
+    broken = read_encoded(RequestBody(b"x"), "gzip", 1_000)
+    large = read_encoded(RequestBody(gzip.compress(BODY)), "gzip", 10)
+
+    assert isinstance(broken.read, MalformedRequestError)
+    assert large.read == BodyTooLarge(10)
+    assert not large.decoded

@@ -37,7 +37,7 @@ NAMES: dict[Rejection, str] = {
     ModelNotAllowed("m"): "model_not_allowed",
     ModelUnpriced("m", "model"): "model_unpriced",
     PathNotMetered("/v1/x"): "path_not_metered",
-    EncodingNotMetered("br"): "encoding_not_metered",
+    EncodingNotMetered("snappy"): "encoding_not_metered",
     BodyTooLarge(1): "body_too_large",
     LedgerUnavailable(1): "ledger_unavailable",
     Draining(1): "draining",

@@ -1,12 +1,15 @@
 """The request side in detail: each way in, each refusal, each end."""
 
+import gzip
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC
 from typing import Any
 
 import pytest
 
+from tests.core.codings.encoders import ENCODERS
 from tests.examples import (
     ACME_KEY,
     BARE_KEY,
@@ -206,14 +209,52 @@ def test_metered_path_without_body() -> None:
     assert isinstance(rejection_of(exchange, head(ended=True)), Malformed)
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "br", "zstd", "GZIP", "identity, gzip"])
-def test_encoded_body(encoding: str) -> None:
+@pytest.mark.parametrize("encoding", ["compress", "x", "aws-chunked", "identity, x"])
+def test_unknown_encoding(encoding: str) -> None:
     """A body that can't be read can't be metered."""
     headers: Headers = (("content-encoding", encoding),)
     exchange = Exchange(ARRIVAL)
 
     found = rejection_of(exchange, head(headers=headers))
     assert found == EncodingNotMetered(encoding)
+
+
+@pytest.mark.parametrize(("encoding", "encode"), ENCODERS.values(), ids=ENCODERS)
+def test_encoded_body(encoding: str, encode: Callable[[bytes], bytes]) -> None:
+    """A body that comes encoded is metered as it would be without, and stays so."""
+    headers: Headers = (("content-encoding", encoding),)
+    plain, exchange = begun(head()), begun(head(headers=headers))
+
+    [expected] = plain.handle(RequestBody(chat()), NOW_MS)
+    [command] = exchange.handle(RequestBody(encode(chat())), NOW_MS)
+
+    assert isinstance(command, CountPrompt)
+    assert command == expected
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (chat(), Malformed),
+        (gzip.compress(chat())[:-1], Malformed),
+        (gzip.compress(b"no json"), Malformed),
+        (gzip.compress(b" " * 1_001), BodyTooLarge),
+        (b"\0" * 1_001, BodyTooLarge),
+    ],
+)
+def test_encoded_body_that_is_none(
+    body: bytes, why: type[Rejection], ahead: bool
+) -> None:
+    """What is not what its coding says, or too much, is refused before it costs."""
+    small = replace(ARRIVAL, policy=replace(policy(), body_limit_bytes=1_000))
+    exchange = begun(head(headers=(("content-encoding", "gzip"),)), small)
+    event = RequestBody(body)
+    if ahead:
+        event = side_of(exchange).read_ahead(event)
+
+    assert isinstance(rejection_of(exchange, event), why)
+    assert side_of(exchange).hold is None
 
 
 @pytest.mark.parametrize("encoding", ["", " ", "identity", "Identity", " identity "])
@@ -324,7 +365,7 @@ def test_token_free_for_whom(body: bytes, why: type[Rejection]) -> None:
 
 def test_token_free_without_a_body() -> None:
     """Neither no body nor one that can't be read names a model."""
-    encoded = head("POST", COUNT_TOKENS, headers=(("content-encoding", "gzip"),))
+    encoded = head("POST", COUNT_TOKENS, headers=(("content-encoding", "x"),))
     empty = head("POST", COUNT_TOKENS, ended=True)
 
     assert isinstance(rejection_of(Exchange(ARRIVAL), empty), Malformed)

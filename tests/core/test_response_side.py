@@ -1,11 +1,13 @@
 """The response side in detail: whole, cut and unreadable answers."""
 
+import gzip
 import zlib
 from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
+from tests.core.codings.encoders import zstandard
 from tests.examples import NOW_MS, STATE, ticket
 from tests.playbook import play
 from tests.prices import price, pricing
@@ -34,6 +36,7 @@ from tokenweir.core.commands import (
     PassHead,
     Settle,
 )
+from tokenweir.core.content_coding import MAX_DECODED_BYTES
 from tokenweir.core.events import (
     Counted,
     DrainDeadline,
@@ -739,6 +742,10 @@ def test_error_in_json() -> None:
     [
         ((*JSON, ("content-encoding", "br")), b"\x8b" * 50, 50),
         ((*STREAM, ("content-encoding", "zstd")), b"\x28" * 50, 50),
+        ((*STREAM, ("content-encoding", "gzip, x")), b"\x28" * 50, 50),
+        # Cut off before anything of it could be decoded.
+        ((*STREAM, ("content-encoding", "gzip")), gzip.compress(b"x" * 99)[:9], 9),
+        ((*JSON, ("content-encoding", "Identity")), b"{" * 80, 20),
         ((*JSON, ("content-encoding", "identity")), b"{" * 80, 20),
         (JSON, b"not JSON", 2),
         (JSON, b"{" * 40_000, 200),
@@ -752,6 +759,17 @@ def test_unreadable(headers: Headers, body: bytes, output_tokens: int) -> None:
     assert settlement.usage == TokenUsage(input_tokens=30, output_tokens=output_tokens)
     assert settlement.source is Source.ESTIMATED
     assert settlement.outcome is Outcome.COMPLETED
+
+
+def test_bomb() -> None:
+    """What decodes to more than is read of a body is worth all that was reserved."""
+    headers: Headers = (*JSON, ("content-encoding", "zstd"))
+    exchange = responding(ResponseHead(200, headers))
+    bomb = zstandard(b"{" * (MAX_DECODED_BYTES + 1))
+    settlement = settled(exchange, ResponseChunk(bomb, ended=True))
+
+    assert settlement.usage == TokenUsage(input_tokens=30, output_tokens=200)
+    assert settlement.source is Source.ESTIMATED
 
 
 def test_unreadable_from_somewhere_on() -> None:

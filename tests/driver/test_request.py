@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gzip
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -206,11 +207,22 @@ async def test_unclaimed(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
 LARGE = RequestBody(chat(max_tokens=100, metadata={"x": "x" * INLINE_BYTES}))
 
 
-@pytest.mark.parametrize(("body", "thread"), [(BODY, "MainThread"), (LARGE, "bodies")])
+@pytest.mark.parametrize(
+    ("body", "encoding", "thread"),
+    [
+        (BODY, "identity", "MainThread"),
+        (LARGE, "identity", "bodies"),
+        (RequestBody(gzip.compress(BODY.body)), "gzip", "bodies"),
+    ],
+)
 async def test_large_bodies_are_read_in_a_thread(
-    kit: Kit, monkeypatch: pytest.MonkeyPatch, body: RequestBody, thread: str
+    kit: Kit,
+    monkeypatch: pytest.MonkeyPatch,
+    body: RequestBody,
+    encoding: str,
+    thread: str,
 ) -> None:
-    """The loop reads what is small, and a thread what is not; both are admitted."""
+    """The loop reads what is small, and a thread what is not, or may not be."""
     threads = []
     parse = OpenAIChat.parse_request
 
@@ -220,7 +232,7 @@ async def test_large_bodies_are_read_in_a_thread(
 
     monkeypatch.setattr(OpenAIChat, "parse_request", note)
     driver = driver_of(kit)
-    await driver.advance(head())
+    await driver.advance(head(headers=(("content-encoding", encoding),)))
     answer = await driver.advance(body)
 
     assert isinstance(answer, Forward)

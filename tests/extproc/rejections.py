@@ -115,7 +115,12 @@ REJECTIONS: list[tuple[Rejection, int, str, str]] = [
     ),
     (PathNotMetered("/v1/x"), 403, "invalid_request_error", "path_not_metered"),
     (BodyTooLarge(8_388_608), 413, "invalid_request_error", "body_too_large"),
-    (EncodingNotMetered("br"), 415, "invalid_request_error", "encoding_not_metered"),
+    (
+        EncodingNotMetered("snappy"),
+        415,
+        "invalid_request_error",
+        "encoding_not_metered",
+    ),
     (InternalFault(1_000), 500, "server_error", "internal_fault"),
     (LedgerUnavailable(1_000), 503, "server_error", "ledger_unavailable"),
     (Draining(1_000), 503, "server_error", "draining"),

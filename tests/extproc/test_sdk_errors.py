@@ -168,7 +168,7 @@ def test_anthropic_sdk_waits_as_told(naps: list[float]) -> None:
             "acme", (QuotaFailure("q", Axis.TOKENS, "", 1, 1, 0, 1, 10**7),)
         ),
         Malformed("no"),
-        EncodingNotMetered("br"),
+        EncodingNotMetered("snappy"),
     ],
 )
 def test_sdks_do_not_retry_in_vain(naps: list[float], rejection: Rejection) -> None:

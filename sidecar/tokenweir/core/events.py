@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tokenweir.core.errors import MalformedRequestError
 from tokenweir.core.hold import Denied, Granted
 from tokenweir.core.prompt_part import PromptParts
+from tokenweir.core.rejection import BodyTooLarge
 from tokenweir.core.usage import Source
 
 if TYPE_CHECKING:  # dialects know headers, which are defined below
@@ -21,6 +22,11 @@ Headers = tuple[tuple[str, str], ...]
 def header_value(headers: Headers, name: str) -> str:
     """Return the first value of the header *name* (lower case), or ``""``."""
     return next((value for key, value in headers if key == name), "")
+
+
+def header_list(headers: Headers, name: str) -> str:
+    """Return all values of the header *name* (lower case) as one list, or ``""``."""
+    return ", ".join(value for key, value in headers if key == name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +48,15 @@ class RequestBody:
     """
     The whole request body came.
 
-    *read* is what it says, or why it can't be read, if somebody has looked already;
+    *read* is what it says, or why it can't be read, if somebody has looked already.
+    *decoded*: it came encoded, and *body* is what that was made of;
     *prompt* what of it can repeat, if the policy asks for that; and *kept_texts* what
     may be kept of its text, by digest.
     """
 
     body: bytes
-    read: ModelRequest | MalformedRequestError | None = None
+    read: ModelRequest | MalformedRequestError | BodyTooLarge | None = None
+    decoded: bool = False
     prompt: PromptParts | None = None
     kept_texts: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 

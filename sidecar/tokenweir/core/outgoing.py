@@ -90,6 +90,9 @@ def forward(incoming: Incoming, admitted: Admitted) -> Forward:
     return Forward(
         ticket, changes, removals, body, edits.include_usage, incoming.body.kept_texts
     )
+    if body is not None and incoming.body.decoded:
+        # An edited body goes as it is: nobody would gain from encoding it again.
+        removals = (*removals, "content-encoding")
 
 
 def _edits(request: ModelRequest | None, plan: Plan) -> Edits:

@@ -9,6 +9,20 @@ from tokenweir.core.events import RequestBody
 from tokenweir.core.identify import Door, Entry
 from tokenweir.core.prompt_part import Audit
 from tokenweir.core.prompt_parts import parts_of
+from tokenweir.core.request_coding import decoded
+
+
+def read_encoded(event: RequestBody, encoding: str, limit_bytes: int) -> RequestBody:
+    """Return *event* with its body decoded, or why that can't be."""
+    if not encoding:
+        return event
+    try:
+        plain = decoded(event.body, encoding, limit_bytes)
+    except MalformedRequestError as error:
+        return replace(event, read=error)
+    if not isinstance(plain, bytes):
+        return replace(event, read=plain)
+    return replace(event, body=plain, decoded=True)
 
 
 def read(event: RequestBody, entry: Entry, audit: Audit, tenant: str) -> RequestBody:

@@ -49,11 +49,10 @@ from tokenweir.core.identify import (
 from tokenweir.core.outgoing import Admitted, Incoming, forward
 from tokenweir.core.partition import as_told
 from tokenweir.core.policy import OnLedgerFailure, Policy, Quota
-from tokenweir.core.reading import read
+from tokenweir.core.reading import read, read_encoded
 from tokenweir.core.rejection import (
     BodyTooLarge,
     Draining,
-    EncodingNotMetered,
     EnvoyOutdated,
     InternalFault,
     LedgerUnavailable,
@@ -65,6 +64,7 @@ from tokenweir.core.rejection import (
     UnknownKey,
     Unsatisfiable,
 )
+from tokenweir.core.request_coding import content_encoding, unreadable
 from tokenweir.core.step import State, Step
 
 Whose = TypeVar("Whose", QuotaFailure, Unsatisfiable)
@@ -104,6 +104,7 @@ class RequestSide:
 
     Attributes:
         head: As it came.
+        encoding: Of its body; ``""``: none.
         hold: What was asked for, or None before that.
         rejection: Why the caller was turned away, or None.
         shadowed: Quotas in shadow mode that would have refused.
@@ -117,6 +118,7 @@ class RequestSide:
         self._policy: Policy = arrival.policy
         self._arrival = arrival
         self._started_ms = now_ms
+        self.encoding = content_encoding(head.headers)
         self._entry = entry_of(head)
         self._caller: Caller | None = None
         self._plan: Plan | None = None
@@ -184,6 +186,8 @@ class RequestSide:
             return self._admit_unread()
         event = event if event.read else self.read_ahead(event)
         request = event.read
+        if isinstance(request, BodyTooLarge):
+            return self._reject(request)
         if isinstance(request, MalformedRequestError):
             return self._reject(Malformed(request.message, request.param))
         assert request is not None
@@ -198,6 +202,9 @@ class RequestSide:
             return event
         assert self._caller is not None
         tenant = self._caller.tenant.name
+        event = read_encoded(event, self.encoding, self._policy.body_limit_bytes)
+        if event.read:
+            return event
         return read(event, self._entry, self._policy.audit, tenant)
 
     def reserve(self, event: Event) -> Step:
@@ -281,12 +288,8 @@ class RequestSide:
         return State.DONE, [Reject(why, self._entry.errors.route)]
 
     def _expect_body(self) -> Step:
-        if self.head.ended:
-            return self._reject(Malformed("The request has no body."))
-        encoding = header_value(self.head.headers, "content-encoding").strip()
-        if encoding.lower() not in ("", "identity"):
-            return self._reject(EncodingNotMetered(encoding))
-        return State.AWAITING_BODY, [AwaitBody()]
+        why = unreadable(self.head)
+        return self._reject(why) if why else (State.AWAITING_BODY, [AwaitBody()])
 
     def _admit_unread(self) -> Step:
         assert self._caller is not None

@@ -63,6 +63,12 @@ class ResponseReader:
     @property
     def behind(self) -> bool:
         """Whether some of what was fed has yet to be read."""
+        self._fed = False
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether it decodes to more than is read of a body."""
+        return self._decoder is not None and self._decoder.exceeded
         return self._behind
 
     def feed(self, chunk: bytes) -> None:
@@ -77,6 +83,7 @@ class ResponseReader:
             self._steps, self._behind = self._read(chunk), True
         self._behind = next(self._steps, _OVER) is not _OVER
 
+            self._fed = True
     def end(self) -> None:
         """
         Read what was kept: no more will come. Once; again does nothing.
@@ -96,6 +103,9 @@ class ResponseReader:
     def _catch_up(self) -> None:
         for _ in self._steps:
             pass
+        elif self._decoder is not None and not self._decoder.whole:
+            # Something came, but not enough of it to be decoded.
+            self.facts.unreadable = self._fed
         self._behind = False
 
     def _read(self, chunk: bytes) -> Iterator[None]:

@@ -14,6 +14,7 @@ from tokenweir.core.commands import (
     PassHead,
     Settle,
 )
+from tokenweir.core.content_coding import MAX_DECODED_BYTES, codings_of
 from tokenweir.core.dialects import by_route
 from tokenweir.core.dialects.base import ResponseFacts
 from tokenweir.core.events import (
@@ -21,6 +22,7 @@ from tokenweir.core.events import (
     Event,
     ResponseChunk,
     ResponseHead,
+    header_list,
     header_value,
 )
 from tokenweir.core.hold import CAP_REACHED, Outcome, Settlement
@@ -106,7 +108,7 @@ class ResponseSide:
                 by_route(self.ticket.dialect),
                 status=event.status,
                 content_type=header_value(event.headers, "content-type"),
-                content_encoding=header_value(event.headers, "content-encoding"),
+                content_encoding=header_list(event.headers, "content-encoding"),
             )
         if event.ended:
             state, commands = self._over(Outcome.COMPLETED)
@@ -234,11 +236,12 @@ class ResponseSide:
     def _body_seen(self) -> BodySeen:
         assert self._head is not None
         announced = header_value(self._head.headers, "content-length")
-        encoding = header_value(self._head.headers, "content-encoding")
+        encoding = header_list(self._head.headers, "content-encoding")
+        is_bomb = self._reader is not None and self._reader.exceeded
         return BodySeen(
-            self._seen_bytes,
+            MAX_DECODED_BYTES if is_bomb else self._seen_bytes,
             int(announced) if _LENGTH.fullmatch(announced) else None,
-            encoded=encoding not in ("", "identity"),
+            encoded=bool(codings_of(encoding)),
         )
 
     def _extend(self) -> Command:

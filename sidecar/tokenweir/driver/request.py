@@ -40,8 +40,9 @@ from tokenweir.driver.handoff import Handoff
 from tokenweir.driver.services import Services
 from tokenweir.telemetry.hooks import ExchangeDetails
 
-# Larger bodies are read in a thread. To read one of this size takes a tenth of a
-# millisecond, or 15 ms if made to; to ask a thread takes as long as the former.
+# Larger bodies are read in a thread, and encoded ones, which may become large. To read
+# one of this size takes a tenth of a millisecond, or 15 ms if made to; to ask a thread
+# takes as long as the former.
 INLINE_BYTES = 64 * 1024
 
 
@@ -91,7 +92,7 @@ class RequestDriver:
         request = self._exchange.request
         if request is None or isinstance(event, RequestHead):
             return event
-        if len(event.body) <= INLINE_BYTES:
+        if len(event.body) <= INLINE_BYTES and not request.encoding:
             return event
         loop = asyncio.get_running_loop()
         bodies = self._services.bodies

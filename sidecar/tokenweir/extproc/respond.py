@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
+from tokenweir.core.content_coding import CODINGS
 from tokenweir.core.dialects.base import Dialect, ErrorFacts
 from tokenweir.core.events import Headers
 from tokenweir.core.headers import refusal_headers, wait_of
@@ -74,7 +75,7 @@ def _extra_headers(rejection: Rejection) -> Headers:
         return (("www-authenticate", 'Bearer realm="tokenweir"'),)
     if isinstance(rejection, EncodingNotMetered):
         # RFC 9110, 15.5.16: a 415 tells by Accept-Encoding what would be taken.
-        return (("accept-encoding", "identity"),)
+        return (("accept-encoding", ", ".join(CODINGS)),)
     return ()
 
 

@@ -199,7 +199,8 @@ def encoding_not_metered(encoding: str) -> str:
     """Return what to do about an encoded request body."""
     return (
         f'A request body with content-encoding "{clean(encoding, 32)}" can\'t be read '
-        "here, so its tokens can't be counted. Send it without content-encoding."
+        "here, so its tokens can't be counted. Send it without content-encoding, or as "
+        "accept-encoding says."
     )
 
 
