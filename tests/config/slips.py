@@ -67,7 +67,7 @@ SLIPS = [
     ("version: 1", "version: 1\nsingle_tenant: 5", "single_tenant: must be text: put it in quotes (line 2)"),
     ("version: 1", "version: 1\ndefault_providers: {openai: none}", "default_providers.openai: is not among `providers` (line 2)"),
     ("version: 1", "version: 1\ndefault_providers: {openai: claude}", "default_providers.openai: is a provider that speaks anthropic (line 2)"),
-    ("version: 1", "version: 1\ndefault_providers: {google: openai}", "default_providers.google: must be 'openai', 'anthropic', 'azure' or 'gemini' (line 2)"),
+    ("version: 1", "version: 1\ndefault_providers: {google: openai}", "default_providers.google: must be 'openai', 'anthropic', 'azure', 'gemini' or 'bedrock' (line 2)"),
     ("version: 1", "version: 1\ntimeouts: {slow: {total: soon}}", "timeouts.slow.total: must be seconds, or text such as 500ms, 30s, 10m or 1h (line 2)"),
     ("version: 1", "version: 1\ntimeouts: {slow: {total: 25h}}", "timeouts.slow.total: must be from 0 to 24h (line 2)"),
     ("version: 1", "version: 1\ntimeouts: {slow: {idle: 0}}", "timeouts.slow.idle: must be above 0: a dead connection would stay for ever (line 2)"),
@@ -75,7 +75,7 @@ SLIPS = [
     (
         "version: 1",
         "version: 1\nroute_timeouts: {chat: default}",
-        ("route_timeouts.chat: must be 'chat_completions', 'messages', 'responses', 'completions', 'embeddings', 'images', 'transcriptions', 'speech', 'generate_content', 'embed_content', 'count_tokens', "
+        ("route_timeouts.chat: must be 'chat_completions', 'messages', 'responses', 'completions', 'embeddings', 'images', 'transcriptions', 'speech', 'generate_content', 'embed_content', 'converse', 'invoke_model', 'count_tokens', "
         "'moderations', 'models', 'opaque' or 'other' (line 2)"),
     ),
     ("version: 1", "version: 1\nquotas: [{concurrency: 5}]", "quotas.0.partition: is missing: say [tenant] for a limit that each tenant has for itself, or [provider] or [model] for one that all share (line 2)"),
@@ -93,7 +93,7 @@ SLIPS = [
     ('"https://api.anthropic.com"', "http://localhost, ca_file: /ca.pem", "providers.claude.ca_file: has no effect with http (line 4)"),
     ("dialect: anthropic", "dialect: anthropic, ca_file: ca.pem", "providers.claude.ca_file: must be a path that begins with / (line 4)"),
     ("dialect: anthropic", "dialect: anthropic, ca_file: /no/such.pem", "providers.claude.ca_file: can't be read: no such file or directory (line 4)"),
-    ("dialect: anthropic", "dialect: claude", "providers.claude.dialect: must be 'openai', 'anthropic', 'azure' or 'gemini' (line 4)"),
+    ("dialect: anthropic", "dialect: claude", "providers.claude.dialect: must be 'openai', 'anthropic', 'azure', 'gemini' or 'bedrock' (line 4)"),
     (", dialect: anthropic", "", "providers.claude.dialect: is missing (line 4)"),
     ("dialect: anthropic", "dialect: anthropic, unknown_paths: pass", "providers.claude.unknown_paths: must be 'refuse', 'opaque' or a list of methods and paths: `POST /v1/vector_stores` or `GET /v1/files/*` (line 4)"),
     ("dialect: anthropic", "dialect: anthropic, unknown_paths: [/v1/files]", "providers.claude.unknown_paths: must list a method and a path each: `POST /v1/vector_stores` or `GET /v1/files/*` (line 4)"),
@@ -144,7 +144,7 @@ SLIPS = [
     (FIRST_QUOTA, "concurrency: 5, mode: off", "tenants.acme.quotas.0.mode: must be 'enforce' or 'shadow' (line 13)"),
     (FIRST_QUOTA, "concurrency: 5, partition: []", "tenants.acme.quotas.0.partition: must name at least one; without this field it is for all (line 13)"),
     (FIRST_QUOTA, "concurrency: 5, partition: [team]", "tenants.acme.quotas.0.partition.0: must be 'tenant', 'key', 'user', 'route', 'model' or 'provider' (line 13)"),
-    (FIRST_QUOTA, "concurrency: 5, routes: [chat]", "tenants.acme.quotas.0.routes.0: must be 'chat_completions', 'messages', 'responses', 'completions', 'embeddings', 'images', 'transcriptions', 'speech', 'generate_content', 'embed_content', 'count_tokens', 'moderations', 'models', 'opaque' or 'other' (line 13)"),
+    (FIRST_QUOTA, "concurrency: 5, routes: [chat]", "tenants.acme.quotas.0.routes.0: must be 'chat_completions', 'messages', 'responses', 'completions', 'embeddings', 'images', 'transcriptions', 'speech', 'generate_content', 'embed_content', 'converse', 'invoke_model', 'count_tokens', 'moderations', 'models', 'opaque' or 'other' (line 13)"),
     (FIRST_QUOTA, "concurrency: 5, models: [gpt-5]", "tenants.acme.quotas.0.models.0: matches no model of this policy (line 13)"),
     (FIRST_QUOTA, "concurrency: 5, models: ['']", f"tenants.acme.quotas.0.models.0: {FAMILIES} (line 13)"),
     (FIRST_QUOTA, "concurrency: 5, models: [~]", "tenants.acme.quotas.0.models.0: has no value: give it one, or remove it (line 13)"),

@@ -273,6 +273,7 @@ def test_every_route_is_known_here() -> None:
         quota = {"concurrency": 1, "routes": [route]}
 
         nobodys = {"opaque", "generate_content", "embed_content"}
+        nobodys |= {"converse", "invoke_model"}
         assert (advise(policy(quota=quota)) == ()) is (route not in nobodys)
 
 
@@ -286,6 +287,21 @@ def test_routes_of_gemini(route: str) -> None:
         quota=quota,
         providers={"g": google},
         models={"m": {"provider": "g"}},
+    )
+
+    assert advise(found) == ()
+
+
+@pytest.mark.parametrize("route", ["converse", "invoke_model", "count_tokens"])
+def test_routes_of_bedrock(route: str) -> None:
+    """A quota on Bedrock's routes applies where a model speaks it."""
+    amazon = {"base_url": "https://b", "dialect": "bedrock"}
+    quota = {"concurrency": 1, "routes": [route]}
+    found = policy(
+        {"b": Secret("k")},
+        quota=quota,
+        providers={"b": amazon},
+        models={"us.a-v1:0": {"provider": "b"}},
     )
 
     assert advise(found) == ()

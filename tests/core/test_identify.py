@@ -25,6 +25,7 @@ from tokenweir.core.rejection import EndedKey, RouteNotAllowed, UnknownKey
 
 POLICY = policy()
 GEMINI = "/v1beta/models/gemini-2.5-flash"
+BEDROCK = "/model/us.anthropic.claude-sonnet-4-5-v1%3A0"
 
 
 def bearer(key: str) -> tuple[str, str]:
@@ -133,6 +134,21 @@ def test_why_a_key_may_be_unknown(value: str, hint: str) -> None:
     assert isinstance(rejection, UnknownKey)
     assert rejection.message.startswith("The API key is not known")
     assert hint in rejection.message
+
+
+@pytest.mark.parametrize("more", [(), (("x-api-key", ACME_KEY),)])
+def test_a_signature(more: Headers) -> None:
+    """Who signs as AWS' SDKs do is told what to send, and no part of it is quoted."""
+    signed = (
+        "AWS4-HMAC-SHA256 Credential=AKIDCANARY/20261130/us-east-1/bedrock/aws4_request, "
+        "SignedHeaders=host, Signature=0123456789abcdef"
+    )
+    rejection = identify(POLICY, (("authorization", signed), *more))
+
+    assert isinstance(rejection, UnknownKey)
+    assert "AWS_BEARER_TOKEN_BEDROCK" in rejection.message
+    assert "CANARY" not in rejection.message
+    assert "0123456789abcdef" not in rejection.message
 
 
 @pytest.mark.parametrize(
@@ -327,6 +343,20 @@ def test_any_headers(headers: list[tuple[str, str]]) -> None:
         ("POST", f"{GEMINI}%3AgenerateContent", Door.LOOKALIKE, "opaque"),
         ("POST", f"{GEMINI}:countTokens/", Door.LOOKALIKE, "opaque"),
         ("POST", f"{GEMINI}:predict", Door.UNKNOWN, "opaque"),
+        ("POST", f"{BEDROCK}/converse", Door.METERED, "converse"),
+        ("POST", f"{BEDROCK}/converse-stream?x", Door.METERED, "converse"),
+        ("POST", f"{BEDROCK}/invoke", Door.METERED, "invoke_model"),
+        ("POST", f"{BEDROCK}/count-tokens", Door.TOKEN_FREE, "count_tokens"),
+        ("POST", f"{BEDROCK}/Converse", Door.LOOKALIKE, "opaque"),
+        ("POST", f"{BEDROCK}%2Fconverse", Door.LOOKALIKE, "opaque"),
+        ("POST", "/model/a%2F..%2Fb/converse", Door.LOOKALIKE, "opaque"),
+        ("POST", "/model/a/b/converse", Door.LOOKALIKE, "opaque"),
+        ("POST", f"{BEDROCK}/invoke-with-bidirectional-stream", Door.UNKNOWN, "opaque"),
+        ("POST", "/async-invoke", Door.UNKNOWN, "opaque"),
+        ("GET", f"{BEDROCK}/converse", Door.UNLISTED, "other"),
+        ("POST", "/v1%2fchat/completions", Door.LOOKALIKE, "opaque"),
+        ("GET", "/v1%5Cadmin", Door.LOOKALIKE, "opaque"),
+        ("GET", "/v1/models/a%2Fb", Door.LOOKALIKE, "opaque"),
         ("GET", "/v1beta/models?pageSize=5", Door.BODILESS, "models"),
         ("GET", GEMINI, Door.BODILESS, "models"),
         ("GET", f"{GEMINI}:generateContent", Door.BODILESS, "models"),

@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenweir.core.errors import MalformedRequestError
-from tokenweir.core.json_edit import remove_member, set_inner_member, set_member
+from tokenweir.core.json_edit import (
+    remove_member,
+    set_inner_member,
+    set_member,
+    set_member_at,
+)
 
 BLANKS = st.text(alphabet=" \t\n\r", max_size=2)
 NAMES = st.sampled_from(["a", "b", "model", "é", 'q"', "stream_options", "\\", ""])
@@ -81,6 +86,20 @@ def test_remove(text: str, name: str, around: str) -> None:
     assert is_part(edited, body)
     if name not in members:
         assert edited == body
+
+
+@pytest.mark.parametrize(
+    ("body", "edited"),
+    [
+        (b"{}", b'{"a":{"b":{"c":5}}}'),
+        (b'{"a":null}', b'{"a":{"b":{"c":5}}}'),
+        (b'{"a":{"x":1.0}}', b'{"a":{"x":1.0,"b":{"c":5}}}'),
+        (b'{"a": {"b" : {"c": 9 , "d":1e5}} }', b'{"a": {"b" : {"c": 5 , "d":1e5}} }'),
+    ],
+)
+def test_set_deeper(body: bytes, edited: bytes) -> None:
+    """A member is set wherever it is, and what is not there is made."""
+    assert set_member_at(body, ("a", "b", "c"), b"5") == edited
 
 
 @given(objects(), BLANKS)

@@ -68,6 +68,15 @@ def revealed(headers: Iterable[tuple[str, str | Secret]]) -> dict[str, str]:
             PROVIDER_KEY,
             {"authorization", "x-api-key", "api-key"},
         ),
+        (
+            "bedrock",
+            "authorization",
+            f"Bearer {PROVIDER_KEY}",
+            {
+                *("x-api-key", "api-key", "x-goog-api-key"),
+                *("x-amz-security-token", "x-amz-date", "x-amz-content-sha256"),
+            },
+        ),
     ],
 )
 def test_credential(provider: str, header: str, value: str, removed: set[str]) -> None:

@@ -14,14 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests import frames
 from tests.recorded import NEEDS_RECORDINGS, Recording, recordings
 from tokenweir.core.dialects import by_route, dialect_of
 from tokenweir.core.dialects.base import Dialect, ResponseFacts
+from tokenweir.core.dialects.bedrock import Bedrock
 from tokenweir.core.response import ResponseReader
 from tokenweir.core.usage import TokenUsage
 
 CHAT = by_route("chat_completions")
 MESSAGES = by_route("messages")
+GEMINI = by_route("generate_content")
 SSE, JSON = "text/event-stream", "application/json"
 
 USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
@@ -32,6 +35,16 @@ REPLY = json.dumps(
         "choices": [{"message": {"content": "你好 ✅ é"}, "finish_reason": "stop"}],
         "usage": USAGE,
     },
+    ensure_ascii=False,
+).encode()
+ARRAY = json.dumps(
+    [
+        {"candidates": [{"content": {"parts": [{"text": "你好 ✅ é"}]}}]},
+        {
+            "candidates": [{"finishReason": "STOP"}],
+            "usageMetadata": {"promptTokenCount": 11, "candidatesTokenCount": 7},
+        },
+    ],
     ensure_ascii=False,
 ).encode()
 ANTHROPIC_STREAM = (
@@ -122,6 +135,7 @@ BODIES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "raw": (raw_deflate(PLAIN_STREAM), {"content_encoding": "deflate"}),
     "messages": (ANTHROPIC_STREAM, {"dialect": MESSAGES}),
     "json": (REPLY, {"content_type": JSON}),
+    "array": (ARRAY, {"content_type": JSON, "dialect": GEMINI}),
     "json gzip": (
         gzip.compress(REPLY),
         {"content_type": JSON, "content_encoding": "gzip"},
@@ -299,6 +313,47 @@ def test_what_a_body_is(content_type: str, body: bytes, readable: bool) -> None:
         assert facts.unreadable is not readable
         assert (facts.usage == KNOWN) is (b"usage" in body and readable)
         assert ("你好 ✅ é" in facts.texts) is (facts.usage is not None)
+
+
+FRAMED = (
+    frames.event("contentBlockDelta", {"delta": {"text": "Hello."}})
+    + frames.event("messageStop", {"stopReason": "end_turn"})
+    + frames.event("metadata", {"usage": {"inputTokens": 11, "outputTokens": 7}})
+)
+CHARGED = TokenUsage(input_tokens=11, output_tokens=7)
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/vnd.amazon.eventstream", "text/event-stream", ""]
+)
+@pytest.mark.parametrize("size", [1, 5, 12, 13, len(FRAMED)])
+def test_frames(content_type: str, size: int) -> None:
+    """Frames are told by their first length, whatever they are called."""
+    chunks = in_pieces(FRAMED, size)
+    facts = facts_of(*chunks, dialect=Bedrock(), content_type=content_type)
+
+    assert (facts.usage, facts.texts) == (CHARGED, ["Hello."])
+    assert not facts.unreadable
+
+
+@pytest.mark.parametrize("body", [b"\0\0\0", b"\0" * 40, b"no frame"])
+def test_frames_that_are_none(body: bytes) -> None:
+    """What is called a stream of frames and is none can't be read, or says nothing."""
+    label = "application/vnd.amazon.eventstream"
+    facts = facts_of(body, dialect=Bedrock(), content_type=label)
+
+    assert facts.usage is None
+    assert facts.unreadable is (len(body) >= 12)
+    assert facts_of(body + FRAMED, dialect=Bedrock(), content_type="").unreadable
+
+
+def test_an_error_in_place_of_frames() -> None:
+    """An error is JSON, though a stream was asked for."""
+    label = "application/vnd.amazon.eventstream"
+    body = b'{"message": "Too many requests"}'
+    facts = facts_of(body, dialect=Bedrock(), content_type=label, status=429)
+
+    assert facts.error == "error"
 
 
 def test_blanks_without_end() -> None:

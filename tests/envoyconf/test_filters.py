@@ -80,6 +80,8 @@ LIMIT = 8 * 1024 * 1024
         "/v1/chat/completions?a=1",
         "/v1/messages",
         "/openai/deployments/gpt-4o.mini_1/chat/completions?api-version=2024-10-21",
+        "/model/arn%3Aaws%2Fus.a-v1%3A0/converse",
+        "/model/us.a-v1:0/invoke-with-response-stream?x",
     ],
 )
 async def test_too_large_requests_are_read_to_their_end(
@@ -111,6 +113,7 @@ async def test_too_large_requests_are_read_to_their_end(
         ("PUT", "/v1/messages"),
         ("POST", "/v1/files"),
         ("POST", "/openai/deployments/a/b/chat/completions"),
+        ("POST", "/model/a/b/converse"),
         ("POST", "/openai/deployments/a/chat/completions/x"),
     ],
 )

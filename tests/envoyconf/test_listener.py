@@ -131,17 +131,28 @@ async def test_an_offer_of_http_2_is_overlooked(gate: Gateway) -> None:
         ("/v1/./models?a=/../b", "/v1/models?a=/../b"),
         ("/v1/%63hat", "/v1/chat"),
         ("/v1/%2e%2e/admin", "/admin"),
+        (
+            "/model/arn%3Aaws%2Fus.a-v1%3A0/invoke",
+            "/model/arn%3Aaws%2Fus.a-v1%3A0/invoke",
+        ),
+        ("/v1%2fadmin", "/v1%2fadmin"),
+        ("/v1%5Cadmin", "/v1%5Cadmin"),
+        ("/v1/a%2f..%2fadmin", "/v1/a%2f..%2fadmin"),
     ],
 )
 async def test_paths_are_normal(gate: Gateway, path: str, seen: str) -> None:
-    """Processor and provider see the same path, whatever it was spelt like."""
+    """
+    Processor and provider see the same path, whatever it was spelt like.
+
+    Escaped slashes stay: it is for the processor to tell where they lead.
+    """
     await gate.ask(request("GET", path))
 
     assert gate.processor.calls[0].headers()[":path"] == [seen]
     assert gate.upstream.requests[0].target == seen
 
 
-@pytest.mark.parametrize("path", ["/v1%2fadmin", "/v1%5Cadmin", "/%00", "*"])
+@pytest.mark.parametrize("path", ["/%00", "*"])
 async def test_paths_that_read_in_two_ways(gate: Gateway, path: str) -> None:
     """A path that others could read in another way is refused."""
     answer = await gate.ask(request("GET", path))

@@ -18,6 +18,7 @@ from tests.extproc.rejections import (
     openai_error,
 )
 from tokenweir.core.dialects.base import Dialect
+from tokenweir.core.dialects.bedrock import Bedrock
 from tokenweir.core.policy import Axis, KeyEnd
 from tokenweir.core.reason import reason_of
 from tokenweir.core.rejection import (
@@ -64,6 +65,23 @@ def test_anthropic(rejection: Rejection) -> None:
     assert error["type"] == ANTHROPIC_TYPES[reply.status]
     assert error["message"] == openai_error(other)["message"]
     assert error["tokenweir"] == openai_error(other)["tokenweir"]
+
+
+@pytest.mark.parametrize(("rejection", "status", "kind", "code"), REJECTIONS)
+def test_bedrock(rejection: Rejection, status: int, kind: str, code: str) -> None:
+    """In Bedrock's shape the kind is in a header, and is one that goes with the status."""
+    reply, other = respond(rejection, Bedrock()), respond(rejection, OPENAI)
+    body = json.loads(reply.body)
+
+    assert (reply.status, reply.headers[:-1]) == (status, other.headers)
+    name, told = reply.headers[-1]
+    assert name == "x-amzn-errortype"
+    assert told.endswith("Exception")
+    is_spent = code == "insufficient_quota"
+    assert (told == "ServiceQuotaExceededException") is is_spent
+    assert (told == "ThrottlingException") is (status == 429 and not is_spent)
+    assert body["message"] == openai_error(other)["message"]
+    assert body["tokenweir"] == openai_error(other)["tokenweir"]
 
 
 def test_exhausted_golden() -> None:

@@ -11,7 +11,13 @@ from tokenweir.config.scalar import ModelFamilies, Name, OutputTokens
 
 # Only requests on these have answers that have a length.
 CappedRoute = Literal[
-    "chat_completions", "messages", "responses", "completions", "generate_content"
+    "chat_completions",
+    "messages",
+    "responses",
+    "completions",
+    "generate_content",
+    "converse",
+    "invoke_model",
 ]
 
 _FIGURES = ("output_tokens", "if_unset")

@@ -22,7 +22,7 @@ _UNREAD_ROUTES = frozenset({"models", "opaque", "other"})
 
 # What names a model and costs no tokens: who has such paths, by route.
 _TOKEN_FREE = {
-    route: (default_dialect(path, ()).name, "gemini")
+    route: (default_dialect(path, ()).name, "gemini", "bedrock")
     for path, route in TOKEN_FREE_PATHS.items()
 }
 

@@ -54,7 +54,7 @@ Sha256 = Annotated[str, StringConstraints(pattern=SHA256_PATTERN)]
 VersionPath = Annotated[str, StringConstraints(pattern=VERSION_PATH_PATTERN)]
 AbsolutePath = Annotated[str, StringConstraints(pattern=ABSOLUTE_PATH_PATTERN)]
 
-DialectName = Literal["openai", "anthropic", "azure", "gemini"]
+DialectName = Literal["openai", "anthropic", "azure", "gemini", "bedrock"]
 RouteName = Literal[
     "chat_completions",
     "messages",
@@ -66,6 +66,8 @@ RouteName = Literal[
     "speech",
     "generate_content",
     "embed_content",
+    "converse",
+    "invoke_model",
     "count_tokens",
     "moderations",
     "models",
@@ -80,6 +82,7 @@ TOKEN_ROUTES = frozenset(
     {
         *("chat_completions", "messages", "responses", "completions", "embeddings"),
         *("images", "transcriptions", "speech", "generate_content", "embed_content"),
+        *("converse", "invoke_model"),
     }
 )
 

@@ -26,6 +26,14 @@ from tokenweir.core.rejection import EndedKey, RouteNotAllowed, UnknownKey
 
 # Where SDKs put a key: OpenAI and most, Anthropic, Azure, Google.
 KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+# What AWS' SDKs send there if they have no key but a secret to sign with. It proves
+# nothing here, and goes into no message.
+_SIGNATURE = "AWS4-"
+_SIGNED = (
+    "The request is signed by AWS Signature Version 4, which this gateway can't check: "
+    "send its own API key as a Bedrock API key (set AWS_BEARER_TOKEN_BEDROCK to it, in an "
+    "SDK that knows it), and no signature."
+)
 # Google's API takes it from the query as well.
 _QUERY_KEY = "key"
 # Costs no tokens, but a request all the same: it is metered by requests.
@@ -40,6 +48,9 @@ BODILESS_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 # whatever else it could do (delete files, list keys) is for the policy to allow.
 READ_METHODS = frozenset({"GET", "HEAD"})
 HEALTH_PATHS = frozenset({"/", "/health"})
+# Some servers take it for a slash, some do not: only where the form of a path says what
+# it is can it be told where it leads.
+_ESCAPED_SLASH = re.compile("%(?:2f|5c)", re.IGNORECASE)
 _MODELS = re.compile(
     r"((/openai)?(/v1)?|/v1beta)/models(/[A-Za-z0-9][A-Za-z0-9._:@-]*)*"
 )
@@ -70,6 +81,8 @@ def identify(policy: Policy, headers: Headers) -> Caller | UnknownKey:
             "No API key was sent: put it into the Authorization header "
             "(Bearer …) or into x-api-key."
         )
+    if any(key.startswith(_SIGNATURE) for key in presented):
+        return UnknownKey(_SIGNED)
     if len(presented) > 1:
         return UnknownKey("More than one API key was sent: send exactly one.")
     presented_key = presented.pop()
@@ -177,23 +190,29 @@ def entry_of(head: RequestHead) -> Entry:
 
 
 def _door(method: str, path: str) -> tuple[Door, str]:
-    dialect = dialect_of(path)
+    dialect, counting = dialect_of(path), counting_dialect(path)
+    if _ESCAPED_SLASH.search(path) and not (dialect or counting):
+        return Door.LOOKALIKE, "opaque"
     if method in BODILESS_METHODS:
-        if method in READ_METHODS and _MODELS.fullmatch(path):
-            return Door.BODILESS, "models"
-        known = method in READ_METHODS and path in HEALTH_PATHS
-        return Door.BODILESS if known else Door.UNLISTED, "other"
+        return _bodiless_door(method, path)
     if method == "POST" and path in TOKEN_FREE_PATHS:
         return Door.TOKEN_FREE, TOKEN_FREE_PATHS[path]
     if method == "POST" and dialect is not None:
         return Door.METERED, dialect.route
-    if method == "POST" and counting_dialect(path) is not None:
+    if method == "POST" and counting is not None:
         return Door.TOKEN_FREE, COUNTING_ROUTE
     plain = _as_lenient_servers_read(path)
     alike = dialect_of(plain) is not None or plain in TOKEN_FREE_PATHS
     forms = (*METERED_FORMS, *COUNTING_FORMS)
     alike = alike or any(form.is_like(path) for form in forms)
     return Door.LOOKALIKE if alike else Door.UNKNOWN, "opaque"
+
+
+def _bodiless_door(method: str, path: str) -> tuple[Door, str]:
+    if method in READ_METHODS and _MODELS.fullmatch(path):
+        return Door.BODILESS, "models"
+    known = method in READ_METHODS and path in HEALTH_PATHS
+    return Door.BODILESS if known else Door.UNLISTED, "other"
 
 
 def _as_lenient_servers_read(path: str) -> str:

@@ -12,6 +12,7 @@ places follow from the lengths, so long values are never walked through here.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -63,11 +64,26 @@ def set_inner_member(body: bytes, outer: str, name: str, value: bytes) -> bytes:
     Raises:
         MalformedRequestError: *body* is no JSON object.
     """
+    return set_member_at(body, (outer, name), value)
+
+
+def set_member_at(body: bytes, place: Sequence[str], value: bytes) -> bytes:
+    """
+    Return *body* with *value* at *place*: the names of objects, and of a member.
+
+    Objects that are absent, or something else, are made.
+
+    Raises:
+        MalformedRequestError: *body* is no JSON object.
+    """
+    name, *rest = place
+    if not rest:
+        return set_member(body, name, value)
     inner = b"{}"
     for member in _members(body):
-        if member.name == outer and body.startswith(b"{", member.value):
+        if member.name == name and body.startswith(b"{", member.value):
             inner = body[member.value : member.end]
-    return set_member(body, outer, set_member(inner, name, value))
+    return set_member(body, name, set_member_at(inner, rest, value))
 
 
 def remove_member(body: bytes, name: str) -> bytes:

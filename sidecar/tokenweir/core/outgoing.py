@@ -28,6 +28,8 @@ _KEY_HEADER = {
     "azure": "api-key",
     "gemini": "x-goog-api-key",
 }
+# What comes with a signature of AWS': secrets of the app's, or of no use without it.
+_OF_SIGNATURE = ("x-amz-security-token", "x-amz-date", "x-amz-content-sha256")
 _NO_BODY = RequestBody(b"")
 
 
@@ -178,4 +180,7 @@ def outgoing_headers(
         credential = Secret(f"Bearer {credential.reveal()}")
     changes.append((header, credential))
     # The app's own key proves who pays; it is none of the provider's business.
-    return tuple(changes), tuple(name for name in KEY_HEADERS if name != header)
+    removals = tuple(name for name in KEY_HEADERS if name != header)
+    if provider.dialect == "bedrock":
+        removals += _OF_SIGNATURE
+    return tuple(changes), removals

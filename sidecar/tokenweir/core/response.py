@@ -2,6 +2,7 @@
 Reading a response body as it passes.
 
     bytes ─▶ content coding ─▶ what is it? ─▶ events ─▶ dialect ─▶ facts
+                                         ├──▶ frames with events ─▶ dialect ─▶ facts
                                          └──▶ JSON, collected ─▶ dialect ─▶ facts
 
 This is a copy: whatever is wrong with it, the client gets what the provider
@@ -20,6 +21,8 @@ from collections.abc import Iterator
 
 from tokenweir.core.content_coding import decoder_for
 from tokenweir.core.dialects.base import Dialect, ResponseFacts
+from tokenweir.core.event_stream import PRELUDE_BYTES, length_of
+from tokenweir.core.event_stream_body import MEDIA_TYPE, EventStreamBody
 from tokenweir.core.response_body import Body, EventBody, JsonBody, UnknownBody
 
 # How a body begins tells what it is. Shorter beginnings wait for more; but a
@@ -123,7 +126,10 @@ class ResponseReader:
         if self._body is not None:
             return self._body.feed(piece)
         self._head = (self._head + piece).lstrip()
-        if len(self._start) >= _START_BYTES or len(self._head) > _MAX_HEAD_BYTES:
+        # A frame begins with its length: no text begins with a NUL.
+        is_frame = self._head.startswith(b"\0")
+        enough = PRELUDE_BYTES if is_frame else _START_BYTES
+        if len(self._start) >= enough or len(self._head) > _MAX_HEAD_BYTES:
             return self._begin()
         return iter(())
 
@@ -141,6 +147,8 @@ class ResponseReader:
         """Tell what the body is: by how it begins, since labels lie, else by label."""
         if start.startswith((b"{", b"[")):
             return JsonBody(self._dialect, self.facts)
+        if length_of(start) is not None or self._media_type == MEDIA_TYPE:
+            return EventStreamBody(self._dialect, self.facts)
         if _EVENT_FIELD.match(start) or self._media_type == "text/event-stream":
             return EventBody(self._dialect, self.facts)
         if _JSON_TYPE.fullmatch(self._media_type):

@@ -14,6 +14,7 @@ from typing import assert_never
 
 from tokenweir.core.content_coding import CODINGS
 from tokenweir.core.dialects.base import Dialect, ErrorFacts
+from tokenweir.core.dialects.bedrock_error import ERROR_TYPE_HEADER, error_type
 from tokenweir.core.events import Headers
 from tokenweir.core.headers import refusal_headers, wait_of
 from tokenweir.core.policy import BUDGETS, Axis
@@ -61,6 +62,8 @@ def respond(rejection: Rejection, dialect: Dialect) -> LocalReply:
         *refusal_headers(rejection),
         *_extra_headers(rejection),
     )
+    if dialect.name == "bedrock":
+        headers += ((ERROR_TYPE_HEADER, error_type(facts)),)
     return LocalReply(
         facts.status,
         headers,

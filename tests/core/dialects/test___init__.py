@@ -14,6 +14,7 @@ from tokenweir.core.dialects import (
     dialect_of,
     speakers_of,
 )
+from tokenweir.core.errors import MalformedRequestError
 from tokenweir.core.events import Headers
 
 VERSION: Headers = (("accept", "*/*"), ("anthropic-version", "2023-06-01"))
@@ -66,6 +67,10 @@ def test_other_paths(path: str) -> None:
         ("/openai/files", VERSION, "azure"),
         ("/v1beta/files", VERSION, "gemini"),
         ("/v1/models/m:countTokens", VERSION, "gemini"),
+        ("/model/m/count-tokens", VERSION, "bedrock"),
+        ("/model/m/unknown", VERSION, "bedrock"),
+        ("/async-invoke", (("amz-sdk-request", "attempt=1"),), "bedrock"),
+        ("/x", (("amz-sdk-invocation-id", "1"),), "bedrock"),
         ("/v1/messagesx", (), "openai"),
         ("/", (("x", "anthropic-version"),), "openai"),
         ("", (), "openai"),
@@ -129,6 +134,37 @@ def test_methods_of_gemini(version: str, method: str, route: str, stream: bool) 
     assert by_route(route).name == "gemini"
 
 
+@pytest.mark.parametrize(
+    ("method", "route", "stream"),
+    [
+        ("converse", "converse", False),
+        ("converse-stream", "converse", True),
+        ("invoke", "invoke_model", False),
+        ("invoke-with-response-stream", "invoke_model", True),
+    ],
+)
+def test_methods_of_bedrock(method: str, route: str, stream: bool) -> None:
+    """The path names the model, encoded, and what is wanted of it."""
+    path = f"/model/arn%3Aaws%3Abedrock%3A%3Ax%2Feu.a-v1%3A0/{method}?x=1"
+    dialect = dialect_of(path)
+
+    assert dialect is not None
+    assert (dialect.name, dialect.route) == ("bedrock", route)
+    read = dialect.parse_request(b'{"anthropic_version": "1", "messages": []}')
+    assert (read.model, read.stream) == ("arn:aws:bedrock::x/eu.a-v1:0", stream)
+    assert by_route(route).name == "bedrock"
+    assert default_dialect(path, VERSION).name == "bedrock"
+
+
+def test_headers_that_say_what_no_body_says() -> None:
+    """A tier that a header chooses is known to who reads the body."""
+    tier: Headers = (("x-amzn-bedrock-service-tier", "priority"),)
+    dialect = default_dialect("/model/m/invoke", tier)
+
+    with pytest.raises(MalformedRequestError):
+        dialect.parse_request(b'{"anthropic_version": "1", "messages": []}')
+
+
 def test_counting() -> None:
     """Paths that count tokens are forms of their own."""
     for form in COUNTING_FORMS:
@@ -146,6 +182,7 @@ def test_speakers() -> None:
     assert speakers_of("messages") == {"anthropic"}
     assert speakers_of("opaque") == set()
     assert speakers_of("embed_content") == {"gemini"}
+    assert speakers_of("converse") == {"bedrock"}
 
 
 def test_all_that_is_read() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tokenweir.core.dialects.base import Edits, ErrorFacts, ModelRequest, ResponseFacts
-from tokenweir.core.dialects.gemini import Called, Gemini
-from tokenweir.core.dialects.path_form import PathForm
+from tokenweir.core.dialects.gemini import Gemini
+from tokenweir.core.dialects.path_form import Called, PathForm
 from tokenweir.core.errors import MalformedRequestError
 from tokenweir.core.sse import ServerSentEvent
 from tokenweir.core.usage import TokenUsage

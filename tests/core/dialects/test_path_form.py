@@ -7,6 +7,7 @@ import pytest
 from tokenweir.core.dialects.path_form import PathForm
 
 FORM = PathForm("/a.b/{model}:run/x")
+CODED = PathForm("/m/{model}/run", coded=True)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,41 @@ FORM = PathForm("/a.b/{model}:run/x")
 def test_model_in(path: str, model: str | None) -> None:
     """A model is found in its place only, and by a plain name only."""
     assert FORM.model_in(path) == model
+
+
+@pytest.mark.parametrize(
+    ("path", "model"),
+    [
+        ("/m/us.a-1_b/run", "us.a-1_b"),
+        ("/m/a-v1:0/run", "a-v1:0"),
+        ("/m/a-v1%3A0/run", "a-v1:0"),
+        ("/m/arn%3aaws%3Ab%2Fus.a@1/run", "arn:aws:b/us.a@1"),
+        ("/m/%61/run", "a"),
+        ("/m/a/b/run", None),
+        ("/m/a%252Fb/run", None),
+        ("/m/a%2F..%2Fb/run", None),
+        ("/m/a%2F.%2Fb/run", None),
+        ("/m/a%2F%2Fb/run", None),
+        ("/m/a%2F/run", None),
+        ("/m/%2Fa/run", None),
+        ("/m/%2E%2E/run", None),
+        ("/m/a%5Cb/run", None),
+        ("/m/a%00/run", None),
+        ("/m/a%0A/run", None),
+        ("/m/a%C3%A9/run", None),
+        ("/m/a%20b/run", None),
+        ("/m/a%3Fb/run", None),
+        ("/m/a%2/run", None),
+        ("/m/a%zz/run", None),
+        ("/m//run", None),
+        ("/m/a/run/", None),
+    ],
+)
+def test_coded_names(path: str, model: str | None) -> None:
+    """A name may be percent-encoded, but what it stands for reads in one way only."""
+    assert CODED.model_in(path) == model
+    if model is not None:
+        assert CODED.model_in(CODED.with_model(path, model)) == model
 
 
 @pytest.mark.parametrize(

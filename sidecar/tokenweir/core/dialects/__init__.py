@@ -5,19 +5,25 @@ from __future__ import annotations
 from tokenweir.core.dialects.anthropic_messages import AnthropicMessages
 from tokenweir.core.dialects.azure_openai import AzureOpenAI, Deployment, can_report
 from tokenweir.core.dialects.base import Dialect
-from tokenweir.core.dialects.gemini import Called, Gemini
+from tokenweir.core.dialects.bedrock import Bedrock
+from tokenweir.core.dialects.bedrock_invoke import BedrockInvoke
+from tokenweir.core.dialects.gemini import Gemini
 from tokenweir.core.dialects.openai_chat import OpenAIChat
 from tokenweir.core.dialects.openai_completions import OpenAICompletions
 from tokenweir.core.dialects.openai_embeddings import OpenAIEmbeddings
 from tokenweir.core.dialects.openai_media import OpenAIMedia
 from tokenweir.core.dialects.openai_moderations import OpenAIModerations
 from tokenweir.core.dialects.openai_responses import OpenAIResponses
-from tokenweir.core.dialects.path_form import PathForm
+from tokenweir.core.dialects.path_form import Called, PathForm
 from tokenweir.core.events import Headers
 
 
-def dialect_of(path: str) -> Dialect | None:
-    """Return what reads bodies that are sent to *path* (query or not), or None."""
+def dialect_of(path: str, headers: Headers = ()) -> Dialect | None:
+    """
+    Return what reads bodies that are sent to *path* (query or not), or None.
+
+    *headers* come with it: some say what no body says.
+    """
     plain = path.partition("?")[0].partition("#")[0]
     known = _BY_PATH.get(plain)
     if known is not None:
@@ -30,6 +36,18 @@ def dialect_of(path: str) -> Dialect | None:
         name = form.model_in(plain)
         if name is not None:
             return Gemini(route, Called(form, name, streams))
+    return _bedrock_of(plain, headers)
+
+
+def _bedrock_of(path: str, headers: Headers) -> Dialect | None:
+    for form, streams in _CONVERSE_FORMS.items():
+        name = form.model_in(path)
+        if name is not None:
+            return Bedrock(Called(form, name, streams))
+    for form, streams in _INVOKE_FORMS.items():
+        name = form.model_in(path)
+        if name is not None:
+            return BedrockInvoke(Called(form, name, streams), headers)
     return None
 
 
@@ -39,7 +57,9 @@ def counting_dialect(path: str) -> Dialect | None:
     for form in COUNTING_FORMS:
         name = form.model_in(plain)
         if name is not None:
-            return Gemini("generate_content", Called(form, name))
+            called = Called(form, name)
+            is_bedrock = form is _BEDROCK_COUNTING
+            return Bedrock(called) if is_bedrock else Gemini(_GEMINI.route, called)
     return None
 
 
@@ -54,8 +74,8 @@ def by_route(route: str) -> Dialect:
 
 def speakers_of(route: str) -> frozenset[str]:
     """Return the names of the dialects that have paths of the class *route*."""
-    if route in _GEMINI_BY_ROUTE:
-        return frozenset({Gemini.name})
+    if route in _BY_FORM:
+        return frozenset({_BY_FORM[route].name})
     return frozenset(each.name for each in _BY_PATH.values() if each.route == route)
 
 
@@ -66,9 +86,11 @@ def default_dialect(path: str, headers: Headers) -> Dialect:
     Unknown paths included: Anthropic's clients send a version with every request;
     whoever else calls knows OpenAI's errors, if any.
     """
-    known = dialect_of(path) or counting_dialect(path)
+    known = dialect_of(path, headers) or counting_dialect(path)
     if known is not None:
         return known
+    if path.startswith("/model/") or any(name in _OF_AWS for name, _ in headers):
+        return _BY_FORM["converse"]
     if path.startswith("/v1beta/"):
         return _GEMINI
     if path.startswith("/openai/"):
@@ -90,10 +112,15 @@ _MODERATIONS = OpenAIModerations()
 _MESSAGES = AnthropicMessages()
 _AZURE = AzureOpenAI(_CHAT)
 _GEMINI = Gemini("generate_content")
-_GEMINI_BY_ROUTE: dict[str, Dialect] = {
+# Of those that name a model in their path.
+_BY_FORM: dict[str, Dialect] = {
     "generate_content": _GEMINI,
     "embed_content": Gemini("embed_content"),
+    "converse": Bedrock(),
+    "invoke_model": BedrockInvoke(),
 }
+# What all SDKs of AWS send with every request.
+_OF_AWS = frozenset({"amz-sdk-invocation-id", "amz-sdk-request"})
 
 _BY_PATH: dict[str, Dialect] = {
     "/v1/chat/completions": _CHAT,
@@ -142,14 +169,25 @@ _GEMINI_FORMS = {
         ("batchEmbedContents", "embed_content", False),
     )
 }
-METERED_FORMS = (*_DEPLOYMENTS, *_GEMINI_FORMS)
+_CONVERSE_FORMS = {
+    PathForm("/model/{model}/converse", coded=True): False,
+    PathForm("/model/{model}/converse-stream", coded=True): True,
+}
+_INVOKE_FORMS = {
+    PathForm("/model/{model}/invoke", coded=True): False,
+    PathForm("/model/{model}/invoke-with-response-stream", coded=True): True,
+}
+METERED_FORMS = (*_DEPLOYMENTS, *_GEMINI_FORMS, *_CONVERSE_FORMS, *_INVOKE_FORMS)
 """Others that are, which name a model."""
 
-COUNTING_FORMS = tuple(
-    PathForm(f"/{version}/models/{{model}}:countTokens") for version in ("v1beta", "v1")
+_BEDROCK_COUNTING = PathForm("/model/{model}/count-tokens", coded=True)
+COUNTING_FORMS = (
+    PathForm("/v1beta/models/{model}:countTokens"),
+    PathForm("/v1/models/{model}:countTokens"),
+    _BEDROCK_COUNTING,
 )
 """Those that have tokens counted."""
 
-_BY_ROUTE = _GEMINI_BY_ROUTE | {
+_BY_ROUTE = _BY_FORM | {
     dialect.route: dialect for dialect in reversed(_BY_PATH.values())
 }

@@ -10,6 +10,7 @@ from tokenweir.core.dialects import fields
 from tokenweir.core.dialects.anthropic_prompt import read_prompt
 from tokenweir.core.dialects.anthropic_reply import read_message, read_stream_event
 from tokenweir.core.dialects.base import Edits, ErrorFacts, ModelRequest, ResponseFacts
+from tokenweir.core.dialects.fields import Members
 from tokenweir.core.json_edit import set_inner_member, set_member
 from tokenweir.core.json_text import parse_object, read_value, write_value
 from tokenweir.core.sse import ServerSentEvent
@@ -39,19 +40,8 @@ class AnthropicMessages:
         """Read a body. Raises: MalformedRequestError."""
         members = parse_object(body)
         fields.check_names(members)
-        metadata = fields.mapping(members, "metadata")
-        return ModelRequest(
-            model=fields.model_name(members),
-            stream=fields.flag(members, "stream"),
-            # Zero fills the prompt cache, and generates nothing.
-            output_cap=fields.integer(members, "max_tokens", low=0),
-            choices=1,
-            user=fields.user_id(metadata, "user_id", "metadata"),
-            wants_usage=True,
-            prompt=read_prompt(members),
-            service_tier=fields.tier(members),
-            thinking_tokens=_thinking_tokens(members.get("thinking")),
-        )
+        model = fields.model_name(members)
+        return read_request(members, model, stream=fields.flag(members, "stream"))
 
     def rewrite(self, body: bytes, edits: Edits) -> bytes:
         """
@@ -102,7 +92,24 @@ class AnthropicMessages:
         return write_value({"type": "error", "error": members})
 
 
-def _thinking_tokens(thinking: object) -> int | None:
+def read_request(members: Members, model: str, *, stream: bool) -> ModelRequest:
+    """Return the facts of a body for *model*. Raises: MalformedRequestError."""
+    metadata = fields.mapping(members, "metadata")
+    return ModelRequest(
+        model=model,
+        stream=stream,
+        # Zero fills the prompt cache, and generates nothing.
+        output_cap=fields.integer(members, "max_tokens", low=0),
+        choices=1,
+        user=fields.user_id(metadata, "user_id", "metadata"),
+        wants_usage=True,
+        prompt=read_prompt(members),
+        service_tier=fields.tier(members),
+        thinking_tokens=thinking_tokens(members.get("thinking")),
+    )
+
+
+def thinking_tokens(thinking: object) -> int | None:
     """Return the budget for thinking; what can be none is the provider's to refuse."""
     if not isinstance(thinking, dict):
         return None

@@ -11,14 +11,12 @@ Every piece of a stream reports, so nothing has to be asked for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tokenweir.core.dialects import fields
 from tokenweir.core.dialects.base import Edits, ErrorFacts, ModelRequest, ResponseFacts
 from tokenweir.core.dialects.fields import Members
 from tokenweir.core.dialects.gemini_prompt import either, generation_config, read_prompt
 from tokenweir.core.dialects.gemini_reply import read_reply
-from tokenweir.core.dialects.path_form import PathForm
+from tokenweir.core.dialects.path_form import Called
 from tokenweir.core.errors import MalformedRequestError
 from tokenweir.core.json_edit import set_inner_member
 from tokenweir.core.json_text import parse_object, read_value, write_value
@@ -43,22 +41,6 @@ _STATUSES = {
 _OTHER_SERVER_ERROR = "INTERNAL"
 _OTHER_CLIENT_ERROR = "INVALID_ARGUMENT"
 _RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
-
-
-@dataclass(frozen=True, slots=True)
-class Called:
-    """
-    What a path calls.
-
-    Attributes:
-        form: Of the path.
-        model: That it names.
-        streams: Whether a stream is asked for.
-    """
-
-    form: PathForm
-    model: str
-    streams: bool = False
 
 
 class Gemini:

@@ -10,6 +10,9 @@ from urllib.parse import quote, unquote
 MODEL = "{model}"
 # What servers agree on how to read; no part of it has a meaning of its own.
 _NAME = "([A-Za-z0-9][A-Za-z0-9._-]*)"
+# Names with other characters come percent-encoded; what is behind a code must be a name.
+_CODED_NAME = "((?:[A-Za-z0-9._:@-]|%[0-9A-Fa-f]{2})+)"
+_LONG_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._:/@-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,15 +20,20 @@ class PathForm:
     """
     Attributes:
         text: The path (no query), with `MODEL` once.
+        coded: The model may be percent-encoded: an ARN has colons and slashes.
     """
 
     text: str
+    coded: bool = False
 
     def model_in(self, path: str) -> str | None:
         """Return the model that *path* (no query) names, or None: it is another form."""
         before, _, after = self.text.partition(MODEL)
-        match = re.fullmatch(re.escape(before) + _NAME + re.escape(after), path)
-        return match[1] if match else None
+        name = _CODED_NAME if self.coded else _NAME
+        match = re.fullmatch(re.escape(before) + name + re.escape(after), path)
+        if match is None:
+            return None
+        return _decoded(match[1]) if self.coded else match[1]
 
     def is_like(self, path: str) -> bool:
         """Tell if servers that forgive case and codes may take *path* for this form."""
@@ -37,3 +45,29 @@ class PathForm:
         """Return *path*, which is of this form, for *model*; its query stays."""
         _, mark, query = path.partition("?")
         return self.text.replace(MODEL, quote(model, safe="")) + mark + query
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """
+    What a path calls.
+
+    Attributes:
+        form: Of the path.
+        model: That it names.
+        streams: Whether a stream is asked for.
+    """
+
+    form: PathForm
+    model: str
+    streams: bool = False
+
+
+def _decoded(text: str) -> str | None:
+    """Return the name that *text* is, None if it is none whatever reads it."""
+    name = unquote(text)
+    if not _LONG_NAME.fullmatch(name):
+        return None
+    # No server may take a part of it for a folder.
+    parts = name.split("/")
+    return None if any(part in ("", ".", "..") for part in parts) else name
