@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tokenweir.core.array_body import ArrayBody
 from tokenweir.core.content_coding import decoder_for
 from tokenweir.core.dialects.base import Dialect, ResponseFacts
 from tokenweir.core.event_stream import PRELUDE_BYTES, length_of
@@ -145,6 +146,8 @@ class ResponseReader:
 
     def _kind_of(self, start: bytes) -> Body:
         """Tell what the body is: by how it begins, since labels lie, else by label."""
+        if start.startswith(b"[") and self._dialect.name == "gemini":
+            return ArrayBody(self._dialect, self.facts)
         if start.startswith((b"{", b"[")):
             return JsonBody(self._dialect, self.facts)
         if length_of(start) is not None or self._media_type == MEDIA_TYPE:

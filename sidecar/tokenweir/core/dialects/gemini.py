@@ -101,14 +101,12 @@ class Gemini:
             self.read_body(event.data, facts)
 
     def read_body(self, body: bytes, facts: ResponseFacts) -> None:
-        """Take a whole JSON reply: an object, or the array of a stream's pieces."""
+        """Take a whole JSON reply, or a piece of a stream."""
         reply = read_value(body)
-        pieces = reply if isinstance(reply, list) else [reply]
-        for piece in pieces:
-            if isinstance(piece, dict):
-                read_reply(piece, facts)
-            else:
-                facts.unreadable = True
+        if isinstance(reply, dict):
+            read_reply(reply, facts)
+        else:
+            facts.unreadable = True
 
     def error_body(self, error: ErrorFacts) -> bytes:
         """Write *error* as Google does, with when to try again."""
