@@ -28,6 +28,7 @@ from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Model, Policy
 from tokenweir.core.request_side import Arrival
 from tokenweir.driver.background import Background
+from tokenweir.driver.calibration import Calibration
 from tokenweir.driver.handoff import Handoff
 from tokenweir.driver.prompt_audit import PromptAudit
 from tokenweir.driver.services import Services
@@ -36,6 +37,7 @@ from tokenweir.extproc.rendering import Rendering
 from tokenweir.extproc.server import Server
 from tokenweir.extproc.session import Sessions
 from tokenweir.governance.source import PolicySource, SourceSettings
+from tokenweir.ledger.calibration import CalibrationLedger
 from tokenweir.ledger.eviction import EvictionWatch
 from tokenweir.ledger.prompts import PromptLedger
 from tokenweir.ledger.redis import RedisStore
@@ -43,11 +45,13 @@ from tokenweir.ledger.spool import SpooledLedger
 from tokenweir.ledger.sweeper import Sweeper
 from tokenweir.ledger.tagged import TaggedLedger
 from tokenweir.telemetry import libraries
+from tokenweir.telemetry.estimates import EstimateMetrics
 from tokenweir.telemetry.fanout import Fanout
 from tokenweir.telemetry.logs import JsonLog
 from tokenweir.telemetry.metrics import Metrics
 from tokenweir.telemetry.webhook import BudgetWebhook
-from tokenweir.tokenizers.counter import TokenCounter
+from tokenweir.tokenizers.counter import TokenCounter, counted_with
+from tokenweir.tokenizers.tokenize_server import TokenizeServers
 
 # How long streams that are still open may take: as long as one answer.
 STOP_SECONDS = 2.0
@@ -147,7 +151,9 @@ class Processor:
             sinks, self._metrics.sink_failed, self._webhook.tell, self._tally
         )
         self._effect = EffectCheck(self._hooks, _now_ms)
-        self._counter = TokenCounter(on_fault=self._hooks.fault)
+        self._estimates = EstimateMetrics(self._metrics.registry)
+        self._tokenize = TokenizeServers(self._estimates.asked)
+        self._counter = TokenCounter(on_fault=self._hooks.fault, servers=self._tokenize)
         self._store = RedisStore(
             settings.ledger_url,
             self._hooks,
@@ -175,6 +181,13 @@ class Processor:
             self._source.described,
         )
         self._background = Background(self._hooks)
+        self._calibration = Calibration(
+            self._counter,
+            self._background,
+            self._estimates.compared,
+            self._estimates.learned,
+        )
+        self._counter.recall = self._calibration.recall
         self._handoff = Handoff(self._ledger, self._hooks, self._background)
         self._services = self._make_services()
         self._server = Server(
@@ -204,13 +217,14 @@ class Processor:
         self._metrics.watch_holds(self._outstanding)
         await asyncio.to_thread(
             self._counter.preload,
-            [model.upstream_model or model.name for model in self._models()],
+            *counted_with(self.policy),
         )
         await asyncio.to_thread(self._open_prices)
         await self._sweeper.start()
         self._eviction.start()
         self._tally.start(self._store, self._hooks)
         self._prompts.start(PromptLedger(self._store.link), self._hooks)
+        self._calibration.start(CalibrationLedger(self._store.link), self._hooks)
         self._webhook.start()
         await self._server.start()
         self._serving = True
@@ -234,12 +248,14 @@ class Processor:
         await self._background.join(FLUSH_SECONDS)
         await self._tally.stop()
         await self._prompts.stop()
+        await self._calibration.stop()
         await self._sweeper.stop()
         await self._eviction.stop()
         await self._ledger.flush(FLUSH_SECONDS)
         await self._ledger.close()
         await self._webhook.stop(WEBHOOK_SECONDS)
         self._counter.close()
+        await self._tokenize.close()
         await self._admin.stop()
         self._log.event("stopped")
         self._log.close()
@@ -250,11 +266,13 @@ class Processor:
         await self._effect.stop()
         await self._tally.stop()
         await self._prompts.stop()
+        await self._calibration.stop()
         await self._sweeper.stop()
         await self._eviction.stop()
         await self._ledger.close()
         await self._webhook.stop(WEBHOOK_SECONDS)
         self._counter.close()
+        await self._tokenize.close()
         await self._admin.stop()
         self._log.event("stopped")
         self._log.close()
@@ -274,6 +292,7 @@ class Processor:
             background=self._background,
             pricing=lambda: self.policy.pricing,
             prompts=self._prompts,
+            lessons=self._calibration,
             now_ms=_now_ms,
         )
 
@@ -291,6 +310,10 @@ class Processor:
         self._metrics.use_policy(policy)
         self._tally.use_policy(policy)
         self._prompts.use_policy(policy)
+        self._estimates.use_policy(policy)
+        self._calibration.use_policy(policy)
+        if self._serving:
+            self._counter.preload_soon(*counted_with(policy))
         self._effect.use_policy(policy)
         self._webhook.use(policy.webhook)
         self._rendering.policy_changed()

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 
 from tests.examples import NOW_MS
 from tests.recorder import Recorder
+from tokenweir.core.calibration import Place
+from tokenweir.core.counting import NO_HINTS, Hints
 from tokenweir.core.dialects.base import Prompt
 from tokenweir.core.hold import Denied, Granted, Hold, Settlement, Stale, Subject
 from tokenweir.core.holding import State
+from tokenweir.core.lesson import Lesson
 from tokenweir.core.partition import all_tags
 from tokenweir.core.prompt_costs import Costs
 from tokenweir.core.usage import Source
@@ -136,6 +139,7 @@ class Count:
 
     tokens: int = 30
     source: Source = Source.COUNTED
+    text_tokens: int = 0
 
 
 @dataclass
@@ -152,7 +156,11 @@ class Counter:
     asked: list[tuple[object, ...]] = field(default_factory=list)
 
     async def count_prompt(
-        self, prompt: Prompt, model: str, tokenizer: str | None
+        self,
+        prompt: Prompt,
+        model: str,
+        tokenizer: str | None,
+        hints: Hints = NO_HINTS,  # noqa: ARG002 - the counter's business
     ) -> Count:
         self.asked.append((prompt, model, tokenizer))
         await self.point()
@@ -165,6 +173,7 @@ class Counter:
         tokenizer: str | None,
         *,
         dropped_bytes: int = 0,
+        place: Place | None = None,  # noqa: ARG002 - ditto
     ) -> Count:
         self.asked.append((texts, model, tokenizer, dropped_bytes))
         await self.point()
@@ -193,6 +202,17 @@ class Prompts:
         self.texts.update(texts)
 
 
+@dataclass
+class Lessons:
+    """Remembers what could be learned."""
+
+    heard: list[Lesson] = field(default_factory=list)
+
+    def learn(self, lesson: Lesson) -> None:
+        """Note *lesson*."""
+        self.heard.append(lesson)
+
+
 class Kit:
     """
     Services over the fakes.
@@ -211,6 +231,7 @@ class Kit:
         self.background = Background(self.recorder)
         self.handoff = Handoff(self.ledger, self.recorder, self.background)
         self.prompts = Prompts()
+        self.lessons = Lessons()
         self.services = Services(
             ledger=self.ledger,
             counter=self.counter,
@@ -219,6 +240,7 @@ class Kit:
             background=self.background,
             now_ms=lambda: self.now_ms,
             prompts=self.prompts,
+            lessons=self.lessons,
             admission_seconds=admission_seconds,
         )
         self._holds = 0

@@ -13,7 +13,8 @@ from tokenweir.core.model_family import CL100K, O200K
 from tokenweir.core.usage import Source
 from tokenweir.tokenizers import counter as counter_module
 from tokenweir.tokenizers.counter import Counted, CountLimits, TokenCounter
-from tokenweir.tokenizers.vocabulary import Encode, Vocabularies
+from tokenweir.tokenizers.encode import Encode
+from tokenweir.tokenizers.vocabulary import Vocabularies
 
 # The machine may be as slow as it likes, unless a test is about time.
 NO_HURRY = CountLimits(time_s=120.0)
@@ -361,7 +362,7 @@ async def test_a_fault_of_ours_is_an_estimate(
     def broken(*_: object) -> int:
         raise RuntimeError
 
-    monkeypatch.setattr(counter_module, "estimate_input", broken)
+    monkeypatch.setattr(counter_module, "estimate_parts", broken)
 
     for words in (10, 10_000):
         counted = await tokens.count_prompt(ask("hello " * words), "gpt-4o", None)

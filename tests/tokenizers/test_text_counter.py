@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenweir.core.text_classes import expected_tokens, upper_tokens
+from tokenweir.tokenizers.encode import Encode
 from tokenweir.tokenizers.text_counter import SLICE_CHARS, Budget, TextCounter
-from tokenweir.tokenizers.vocabulary import Encode
 
 PLENTY = Budget(deadline_s=100.0, exact_chars=400_000)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tokenweir.core.model_family import CL100K, FAMILIES, O200K
+from tokenweir.tokenizers.fast import SWITCH
 from tokenweir.tokenizers.vocabulary import (
     SUPPORTED,
     Vocabularies,
@@ -65,6 +66,7 @@ def test_a_table_that_is_not_the_published_one_is_refused(
 ) -> None:
     """What does not have the published digest is not used, and that is told."""
     monkeypatch.setattr(resources, "files", lambda _: tmp_path)
+    monkeypatch.setenv(SWITCH, "0")
     if table is not None:
         (tmp_path / "data").mkdir()
         (tmp_path / "data" / f"{O200K}.tiktoken.gz").write_bytes(table)

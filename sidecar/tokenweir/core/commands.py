@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tokenweir.core.calibration import Place
+from tokenweir.core.counting import NO_HINTS, Hints
 from tokenweir.core.dialects.base import Prompt
 from tokenweir.core.events import Headers
 from tokenweir.core.hold import Hold, Settlement
+from tokenweir.core.lesson import Lesson
 from tokenweir.core.policy import Secret
 from tokenweir.core.prompt_costs import Costs
 from tokenweir.core.rejection import Rejection
@@ -86,6 +89,7 @@ class CountPrompt:
     prompt: Prompt
     model: str
     tokenizer: str | None
+    hints: Hints = field(default=NO_HINTS, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,7 @@ class CountTexts:
     dropped_bytes: int
     model: str
     tokenizer: str | None
+    place: Place | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +120,16 @@ class Extend:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Replace the ticket's hold by what was used; *prompt* is what its parts cost."""
+    """
+    Replace the ticket's hold by what was used.
+
+    *prompt* is what its parts cost, *lesson* what estimates can learn from it.
+    """
 
     ticket: Ticket
     settlement: Settlement
     prompt: Costs = ()
+    lesson: Lesson | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from tokenweir.core.dialects.base import Message, Prompt, Tool
 from tokenweir.core.media_tokens import media_tokens
@@ -33,9 +34,35 @@ _SCHEMA_BYTES_PER_TOKEN = 8
 _Tokens = Callable[[str], float]
 
 
-def estimate_input(prompt: Prompt, family: Family, count: Callable[[str], int]) -> int:
+@dataclass(frozen=True, slots=True)
+class InputEstimate:
     """
-    Return the input tokens of *prompt* for models of *family*; at least 1.
+    What a prompt is taken for.
+
+    Attributes:
+        text: Tokens of text, with what frames it and with tools.
+        other: Of media, and token ids: no tokenizer has a say in them.
+    """
+
+    text: float
+    other: int
+
+    @property
+    def tokens(self) -> int:
+        """All of it; at least 1."""
+        return max(1, self.other + math.ceil(self.text))
+
+
+def estimate_input(prompt: Prompt, family: Family, count: Callable[[str], int]) -> int:
+    """Return the input tokens of *prompt*; at least 1. See `estimate_parts`."""
+    return estimate_parts(prompt, family, count).tokens
+
+
+def estimate_parts(
+    prompt: Prompt, family: Family, count: Callable[[str], int]
+) -> InputEstimate:
+    """
+    Return the input tokens of *prompt* for models of *family*.
 
     *count* returns the tokens of a text in the family's vocabulary. Token ids count
     as they are. Does not raise unless *count* does.
@@ -48,7 +75,7 @@ def estimate_input(prompt: Prompt, family: Family, count: Callable[[str], int]) 
         for message in prompt.messages
         for part in message.media
     )
-    return max(1, prompt.token_ids + media + math.ceil(text))
+    return InputEstimate(text, prompt.token_ids + media)
 
 
 def text_tokens(text: str, family: Family, count: Callable[[str], int]) -> int:

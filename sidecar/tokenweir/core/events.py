@@ -63,10 +63,16 @@ class RequestBody:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The count that was asked for is *tokens*."""
+    """
+    The count that was asked for is *tokens*.
+
+    *text_tokens* are those of a prompt that is all text, before any correction; 0:
+    nothing can be learned from it.
+    """
 
     tokens: int
     source: Source
+    text_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

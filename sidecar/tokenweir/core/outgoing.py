@@ -44,6 +44,7 @@ class Admitted:
         hold: What was reserved.
         granted: The ledger's answer.
         flags: Such as ``"ledger_open"``.
+        text_tokens: See `tokenweir.core.ticket.Ticket`.
     """
 
     policy: Policy
@@ -51,6 +52,7 @@ class Admitted:
     hold: Hold
     granted: Granted
     flags: tuple[str, ...] = ()
+    text_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,7 @@ def _ticket(incoming: Incoming, admitted: Admitted) -> Ticket:
         max_output_tokens=model.max_output_tokens if model.maximum_is_known else None,
         expected_tokens=cap.expected,
         instead_of=(asked.provider.name, asked.upstream_name) if asked else None,
+        text_tokens=admitted.text_tokens,
         prompt=incoming.body.prompt,
     )
 

@@ -17,6 +17,7 @@ from tokenweir.core.cap import Cap
 from tokenweir.core.key_ring import KeyRing
 from tokenweir.core.pricing import NO_PRICING, Pricing
 from tokenweir.core.prompt_part import DEFAULT_AUDIT, Audit
+from tokenweir.core.tokenize_server import TokenizeServer
 from tokenweir.core.window import Calendar
 
 
@@ -170,9 +171,12 @@ class Model:
         upstream_model: The provider's name for it; None: the app's.
         max_output_tokens: The most that it can generate in one choice.
         default_output_tokens: What is reserved when the app sets no cap.
-        tokenizer: Name of a family in `tokenweir.tokenizers`; None: by model name.
+        tokenizer: Name of a family in `tokenweir.core.model_family`, or ``"file:"`` and
+            the path of a `tokenizer.json`; None: by model name.
         timeout_class: Name of a timeout class; None: the route's.
         maximum_is_known: The policy says `max_output_tokens`: it is no default of ours.
+        message_tokens: Around each message; None: as usual for its family.
+        tokenize_server: Who can be asked how many tokens a prompt has, or None.
     """
 
     name: str
@@ -183,6 +187,8 @@ class Model:
     tokenizer: str | None = None
     timeout_class: str | None = None
     maximum_is_known: bool = False
+    message_tokens: int | None = None
+    tokenize_server: TokenizeServer | None = None
 
 
 class OnExceeded(enum.StrEnum):

@@ -11,7 +11,6 @@ from tokenweir.core.admission import Plan
 from tokenweir.core.commands import (
     AwaitBody,
     Cancel,
-    CountPrompt,
     Forward,
     Reject,
     Reserve,
@@ -19,6 +18,7 @@ from tokenweir.core.commands import (
 from tokenweir.core.dialects.base import ModelRequest
 from tokenweir.core.downgrade import Attempt, next_attempt, with_next_model
 from tokenweir.core.errors import MalformedRequestError
+from tokenweir.core.estimating import count_prompt
 from tokenweir.core.events import (
     Counted,
     Event,
@@ -124,7 +124,7 @@ class RequestSide:
         self._plan: Plan | None = None
         self._request: ModelRequest | None = None
         self._attempt = Attempt("")
-        self._input_tokens = 0
+        self._input_tokens = self._text_tokens = 0
         self._now_ms = now_ms
         self._turned = False
         self._tries = 0
@@ -210,7 +210,7 @@ class RequestSide:
     def reserve(self, event: Event) -> Step:
         """Ask for the worst case, now that the input is known; or try the next model."""
         assert isinstance(event, Counted)
-        self._input_tokens = event.tokens
+        self._input_tokens, self._text_tokens = event.tokens, event.text_tokens
         is_unfit = self._exhausted_by and not isinstance(self._demand(), Amounts)
         if is_unfit and self._can_go_on(with_next_model(self._attempt)):
             return self._estimate()
@@ -344,13 +344,8 @@ class RequestSide:
     def _estimate(self) -> Step:
         assert self._plan is not None
         assert self._request is not None
-        target = self._plan.target
-        assert target.model is not None
-        return State.ESTIMATING, [
-            CountPrompt(
-                self._request.prompt, target.upstream_name, target.model.tokenizer
-            )
-        ]
+        asked = count_prompt(self._plan.target, self.subject, self._request.prompt)
+        return State.ESTIMATING, [asked]
 
     def _reserve(self) -> Step:
         demand = self._demand()
@@ -401,6 +396,5 @@ class RequestSide:
         incoming = Incoming(
             self.head, self._entry, self._started_ms, self._request, self._body
         )
-        return forward(
-            incoming, Admitted(self._policy, self._plan, self.hold, granted, flags)
-        )
+        told = (self._policy, self._plan, self.hold, granted, flags)
+        return forward(incoming, Admitted(*told, self._text_tokens))

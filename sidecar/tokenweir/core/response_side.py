@@ -26,6 +26,7 @@ from tokenweir.core.events import (
     header_value,
 )
 from tokenweir.core.hold import CAP_REACHED, Outcome, Settlement
+from tokenweir.core.lesson import lesson_of, place_of
 from tokenweir.core.plausible import IMPLAUSIBLE_REPORT
 from tokenweir.core.pricing import UNPRICED, Answered, Pricing
 from tokenweir.core.prompt_costs import prompt_costs
@@ -231,6 +232,7 @@ class ResponseSide:
             max(0, facts.text_bytes - kept_bytes),
             self.ticket.counting_model,
             self.ticket.tokenizer,
+            place_of(self.ticket.hold.subject, self.ticket.counting_model),
         )
 
     def _body_seen(self) -> BodySeen:
@@ -276,7 +278,8 @@ class ResponseSide:
             ),
         )
         prompt = prompt_costs(ticket.prompt, self._pricing, usage, answered, source)
-        return Settle(ticket, self.settlement, prompt)
+        lesson = lesson_of(ticket, facts, self.settlement)
+        return Settle(ticket, self.settlement, prompt, lesson)
 
     def _answered(self) -> Answered:
         hold, facts = self.ticket.hold, self._facts

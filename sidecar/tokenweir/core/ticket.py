@@ -35,6 +35,8 @@ class Ticket:
             the policy had not put its own cap in place of the app's; else 0.
         instead_of: Provider and model, as the provider names it, that the app asked
             for, if another one answers; else None.
+        text_tokens: What the prompt was taken for, before any correction, if it is all
+            text; 0: nothing can be learned from it.
         prompt: What of the prompt can repeat, or None: nobody asks.
         states: How the limits stood after the reserve.
         shadowed: Quotas in shadow mode that would have refused.
@@ -54,6 +56,7 @@ class Ticket:
     max_output_tokens: int | None = None
     expected_tokens: int = 0
     instead_of: tuple[str, str] | None = None
+    text_tokens: int = 0
     prompt: PromptParts | None = None
     states: tuple[LimitState, ...] = ()
     shadowed: tuple[QuotaFailure, ...] = ()

@@ -105,11 +105,12 @@ class RequestDriver:
             match todo.popleft():
                 case AwaitBody() | Forward() | Reject() as answer:
                     pass
-                case CountPrompt(prompt, model, tokenizer):
+                case CountPrompt(prompt, model, tokenizer, hints):
                     count = await self._services.counter.count_prompt(
-                        prompt, model, tokenizer
+                        prompt, model, tokenizer, hints
                     )
-                    todo += self._handle(Counted(count.tokens, count.source))
+                    counted = Counted(count.tokens, count.source, count.text_tokens)
+                    todo += self._handle(counted)
                 case Reserve(hold):
                     todo += self._handle(await self._reserve(hold))
                 case Cancel(hold):

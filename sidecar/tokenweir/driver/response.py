@@ -131,6 +131,7 @@ class ResponseDriver:
                 command.model,
                 command.tokenizer,
                 dropped_bytes=command.dropped_bytes,
+                place=command.place,
             )
             event = Counted(count.tokens, count.source)
         except Exception as error:  # noqa: BLE001 - what passed is charged all the same
@@ -147,6 +148,8 @@ class ResponseDriver:
         task.add_done_callback(settling.discard)
         if self._services.prompts is not None and command.prompt:
             self._services.prompts.add(ticket.hold.subject, command.prompt)
+        if self._services.lessons is not None and command.lesson is not None:
+            self._services.lessons.learn(command.lesson)
         self._services.on_exchange_end(
             ExchangeDetails(
                 subject=ticket.hold.subject,

@@ -8,8 +8,11 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tokenweir.core.calibration import Place
+from tokenweir.core.counting import NO_HINTS, Hints
 from tokenweir.core.dialects.base import Prompt
 from tokenweir.core.hold import Subject
+from tokenweir.core.lesson import Lesson
 from tokenweir.core.pricing import NO_PRICING, Pricing
 from tokenweir.core.prompt_costs import Costs
 from tokenweir.core.usage import Source
@@ -30,12 +33,20 @@ class Count(Protocol):
     def source(self) -> Source:
         """How well that is known."""
 
+    @property
+    def text_tokens(self) -> int:
+        """Of a prompt that is all text, before any correction; else 0."""
+
 
 class Counter(Protocol):
     """Counts tokens within a bounded time, and never raises."""
 
     async def count_prompt(
-        self, prompt: Prompt, model: str, tokenizer: str | None
+        self,
+        prompt: Prompt,
+        model: str,
+        tokenizer: str | None,
+        hints: Hints = NO_HINTS,
     ) -> Count:
         """Estimate the input tokens of *prompt*."""
 
@@ -46,8 +57,16 @@ class Counter(Protocol):
         tokenizer: str | None,
         *,
         dropped_bytes: int = 0,
+        place: Place | None = None,
     ) -> Count:
         """Count generated *texts*, and *dropped_bytes* that were not kept."""
+
+
+class Lessons(Protocol):
+    """Learns how far estimates are off. It does not raise, and does not wait."""
+
+    def learn(self, lesson: Lesson) -> None:
+        """Take what an exchange teaches."""
 
 
 class Drainable(Protocol):
@@ -85,6 +104,7 @@ class Services:
         responding: Responses in flight, for a drain.
         pricing: What models cost by the policy in force.
         prompts: Told of what repeats in prompts.
+        lessons: Told of what estimates can learn.
         admitting: Requests that came before a drain and have no answer yet.
         settling: Settles that the ledger has not answered yet.
         turns: For exchanges that have much to read at once.
@@ -100,6 +120,7 @@ class Services:
     now_ms: Callable[[], int]
     pricing: Callable[[], Pricing] = lambda: NO_PRICING
     prompts: Prompts | None = None
+    lessons: Lessons | None = None
     responding: set[Drainable] = field(default_factory=set)
     admitting: set[object] = field(default_factory=set)
     settling: set[asyncio.Task[None]] = field(default_factory=set)

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tokenweir.core.calibration import Place
 from tokenweir.core.commands import Answer, AwaitBody, Forward, Reject
+from tokenweir.core.counting import NO_HINTS, Hints
 from tokenweir.core.dialects import by_route
 from tokenweir.core.dialects.base import Prompt
 from tokenweir.core.dialects.form import is_form, parts_of, text_of
@@ -188,12 +190,16 @@ class _Counter:
         self._counter = counter
 
     async def count_prompt(
-        self, prompt: Prompt, model: str, tokenizer: str | None
+        self,
+        prompt: Prompt,
+        model: str,
+        tokenizer: str | None,
+        hints: Hints = NO_HINTS,
     ) -> services.Count:
         """See `tokenweir.driver.services.Counter`."""
         # Loading takes longer than a count may; what is refused before needs none.
         await asyncio.to_thread(self._counter.preload, [model])
-        count = await self._counter.count_prompt(prompt, model, tokenizer)
+        count = await self._counter.count_prompt(prompt, model, tokenizer, hints)
         self.counts.append(Count(model, count.tokens, count.source))
         return count
 
@@ -204,10 +210,11 @@ class _Counter:
         tokenizer: str | None,
         *,
         dropped_bytes: int = 0,
+        place: Place | None = None,
     ) -> services.Count:
         """See `tokenweir.driver.services.Counter`: nothing is generated here."""
         return await self._counter.count_texts(
-            texts, model, tokenizer, dropped_bytes=dropped_bytes
+            texts, model, tokenizer, dropped_bytes=dropped_bytes, place=place
         )
 
 

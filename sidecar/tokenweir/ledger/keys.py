@@ -18,6 +18,7 @@ The ledger's keys in Redis.
     {tw:017}:n:<hour>       rollups of an hour by end user: hash
     {tw:017}:p:<day>        what parts of prompts that repeat cost on a day: hash
     {tw:017}:pt:<digest>    how such a part begins, if the policy lets it be kept
+    {tw:017}:l:<tenant>     how far its estimates of tokens are off: hash
     {tw:sweeper}:lease      which processor sweeps
     {tw:rebuild}:lease      who puts counters of budgets right
     {twg}:<name>            newest version that was published as "policy" or "keys"
@@ -64,9 +65,9 @@ GOVERNANCE = "{twg}"
 DAY_MS = 86_400_000
 # Beyond the time until full: a bucket that is only just full is soon used again.
 BUCKET_GRACE_MS = 60_000
-# Holds that nobody reaps because nobody runs: a day, then the levels are full anyway.
 # Beyond the moment that was told: it means nothing then, but clocks may differ.
 CURSOR_GRACE_MS = 60_000
+# Holds that nobody reaps because nobody runs: a day, then the levels are full anyway.
 HOLD_KEPT_MS = DAY_MS
 # Epochs, durations and output rates outlive the longest holidays.
 EPOCH_KEPT_MS = 30 * DAY_MS
@@ -96,6 +97,11 @@ def guard(root: str) -> str:
     in it, neither where it was nor where it will be; and no level is taken for unknown.
     """
     return f"{root}:e"
+
+
+def epoch(tag: str) -> str:
+    """Return the key of the tag's epoch."""
+    return f"{root(tag)}:e"
 
 
 def records(tag: str) -> str:
@@ -147,3 +153,8 @@ def prompts(tag: str, day: int) -> str:
 def prompt_text(tag: str, digest: str) -> str:
     """Return the key of what is kept of a prompt's part."""
     return f"{root(tag)}:pt:{digest}"
+
+
+def learned(tag: str, tenant: str) -> str:
+    """Return the key of what is learned of *tenant*'s estimates."""
+    return f"{root(tag)}:l:{tenant}"

@@ -7,29 +7,40 @@ an ordinary prompt does not queue behind a pathological one. A call's time begin
 when it is made, not when its turn comes: who had to wait for too long is estimated
 when it gets there. What is not back by the end is not waited for.
 
+A model's own server may be asked first (`tokenize_server`), and what is counted here
+may be corrected by what was learned (`core.calibration`).
+
 Nothing here raises: a tokenizer that fails must not mean "no limit".
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
+from tokenweir.core.calibration import Learned, Place, Side, correction_of
+from tokenweir.core.counting import NO_HINTS, Hints
 from tokenweir.core.dialects.base import Prompt
 from tokenweir.core.estimate import (
-    estimate_input,
+    InputEstimate,
+    estimate_parts,
     prompt_bytes,
     text_bytes,
     text_tokens,
     tools_bytes,
 )
 from tokenweir.core.model_family import Family, family_for
+from tokenweir.core.policy import Policy
+from tokenweir.core.tokenizer_name import path_in
 from tokenweir.core.usage import Source
 from tokenweir.tokenizers.text_counter import Budget, TextCounter
+from tokenweir.tokenizers.tokenize_server import TokenizeServers
 from tokenweir.tokenizers.vocabulary import OnFault, Vocabularies
 
 # Counted on the loop: a thread would cost more than it saves. The worst
@@ -58,11 +69,14 @@ class Counted:
     Attributes:
         tokens: At least 0.
         source: ``COUNTED`` if our tokenizer counted, ``ESTIMATED`` if arithmetic was
-            used for any of it: ratios, media, samples.
+            used for any of it: ratios, media, samples, corrections.
+        text_tokens: Of a prompt that is all text and was counted whole, before any
+            correction; else 0.
     """
 
     tokens: int
     source: Source
+    text_tokens: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +95,38 @@ class CountLimits:
 
 @dataclass(slots=True)
 class _Job:
-    """One call: how much there is to read, and what to do with a `count`."""
+    """
+    One call.
+
+    Attributes:
+        family: Who counts.
+        size_bytes: How much there is to read.
+        work: What to do with a `count`.
+        learned: For a correction, or None.
+        least: Fewer tokens there are not.
+        estimated: It is arithmetic, whatever is counted.
+        teaches: What comes of it can be compared with a report.
+    """
 
     family: Family
     size_bytes: int
-    work: Callable[[Callable[[str], int]], int]
+    work: Callable[[Callable[[str], int]], InputEstimate]
+    learned: Learned | None
+    least: int
     estimated: bool = False
+    teaches: bool = False
+
+
+Recall = Callable[[Place, Side], Learned | None]
+"""Tells what was learned. It takes no time."""
 
 
 def _ignore(where: str, error: BaseException) -> None:
     del where, error
+
+
+def _nothing(place: Place, side: Side) -> None:
+    del place, side
 
 
 @dataclass(slots=True)
@@ -103,12 +139,16 @@ class TokenCounter:
         limits: Of each call.
         on_fault: Told what broke; the answer is an estimate then.
         clock: Seconds; any beginning.
+        recall: What was learned of estimates.
+        servers: Those that can be asked; None: none is.
     """
 
     max_workers: int = 1
     limits: CountLimits = CountLimits()
     on_fault: OnFault = _ignore
     clock: Callable[[], float] = time.monotonic
+    recall: Recall = _nothing
+    servers: TokenizeServers | None = None
     _vocabularies: Vocabularies = field(init=False)
     _short: ThreadPoolExecutor = field(init=False)
     _long: ThreadPoolExecutor = field(init=False)
@@ -118,15 +158,24 @@ class TokenCounter:
         self._short = ThreadPoolExecutor(1, "tokens-short")
         self._long = ThreadPoolExecutor(self.max_workers, "tokens-long")
 
-    def preload(self, models: Iterable[str]) -> None:
+    def preload(self, models: Iterable[str], tokenizers: Iterable[str] = ()) -> None:
         """
         Load what *models* need, before serving: it takes 0.5 s a vocabulary.
 
-        An end with ``*`` may be left on a name. What can't be loaded is told to
+        An end with ``*`` may be left on a name. *tokenizers* are what a policy names;
+        files that have changed are loaded anew. What can't be loaded is told to
         `on_fault`; its counts are estimates.
         """
+        self._vocabularies.forget_changed()
         for model in models:
             self._vocabularies.get(family_for(model.removesuffix("*")).vocabulary)
+        for tokenizer in tokenizers:
+            self._vocabularies.get(_family("", tokenizer).vocabulary)
+
+    def preload_soon(self, models: Iterable[str], tokenizers: Iterable[str]) -> None:
+        """Do the same beside what is counted meanwhile. Does not raise."""
+        with contextlib.suppress(RuntimeError):  # it was closed
+            self._long.submit(self.preload, [*models], [*tokenizers])
 
     def close(self) -> None:
         """Let the threads end. Counts that are asked for later are estimates."""
@@ -134,21 +183,34 @@ class TokenCounter:
         self._long.shutdown(wait=False)
 
     async def count_prompt(
-        self, prompt: Prompt, model: str, tokenizer: str | None
+        self,
+        prompt: Prompt,
+        model: str,
+        tokenizer: str | None,
+        hints: Hints = NO_HINTS,
     ) -> Counted:
         """
         Return the input tokens of *prompt* for *model*; at least 1.
 
-        *tokenizer* is the policy's name of a family, or None. Never raises.
+        *tokenizer* is the policy's name of a family or file, or None; *hints* are what
+        else it says. Never raises.
         """
-        family = family_for(model, tokenizer)
+        if self.servers is not None and hints.server is not None:
+            told = await self.servers.count(hints.server, prompt, model)
+            if told is not None:
+                return Counted(told, Source.COUNTED)
+        family = _family(model, tokenizer, hints.message_tokens)
         has_media = any(message.media for message in prompt.messages)
+        is_text = not (has_media or prompt.token_ids or prompt.is_partial)
         return await self._answer(
             _Job(
                 family,
                 _lane_bytes(prompt),
-                partial(estimate_input, prompt, family),
+                partial(estimate_parts, prompt, family),
+                self._recalled(hints.place, Side.INPUT),
+                1,
                 estimated=has_media or family.ratios is not None,
+                teaches=is_text,
             ),
             partial(_unseen_prompt, prompt),
         )
@@ -160,26 +222,33 @@ class TokenCounter:
         tokenizer: str | None,
         *,
         dropped_bytes: int = 0,
+        place: Place | None = None,
     ) -> Counted:
         """
         Return the tokens of generated *texts*, the pieces of a stream in order.
 
         *dropped_bytes*, in UTF-8, were generated too but not kept: they count like
-        those that were. Never raises.
+        those that were. *place* is where a correction is looked for. Never raises.
         """
-        family = family_for(model, tokenizer)
+        family = _family(model, tokenizer)
         text = "".join(texts)
         counted = await self._answer(
             _Job(
                 family,
                 text_bytes(text),
-                partial(text_tokens, text, family),
+                lambda count: InputEstimate(text_tokens(text, family, count), 0),
+                self._recalled(place, Side.OUTPUT),
+                0,
                 estimated=bool(dropped_bytes) or family.ratios is not None,
             ),
             partial(_unseen, text_bytes(text)),
         )
         dropped = _dropped(dropped_bytes, counted.tokens, text)
-        return Counted(counted.tokens + dropped, counted.source)
+        return replace(counted, tokens=counted.tokens + dropped)
+
+    def _recalled(self, place: Place | None, side: Side) -> Learned | None:
+        # Here, on the loop: what was learned is kept there.
+        return None if place is None else self.recall(place, side)
 
     async def _answer(self, job: _Job, unseen: Callable[[], int]) -> Counted:
         time_s = self.limits.time_s
@@ -202,11 +271,38 @@ class TokenCounter:
     def _count(self, job: _Job, budget: Budget) -> Counted:
         encode = self._vocabularies.get(job.family.vocabulary)
         count = TextCounter(encode, budget, self.clock)
-        tokens = job.work(count)
+        parts = job.work(count)
         if count.fault is not None:
             self.on_fault("counting tokens", count.fault)
-        estimated = job.estimated or count.estimated
-        return Counted(tokens, Source.ESTIMATED if estimated else Source.COUNTED)
+        correction = correction_of(job.learned, exact=job.family.ratios is None)
+        text = math.ceil(correction.of(math.ceil(parts.text)))
+        is_estimate = job.estimated or count.estimated or bool(correction)
+        return Counted(
+            max(job.least, parts.other + text),
+            Source.ESTIMATED if is_estimate else Source.COUNTED,
+            math.ceil(parts.text) if job.teaches and not count.estimated else 0,
+        )
+
+
+def counted_with(policy: Policy) -> tuple[list[str], list[str]]:
+    """Return what `TokenCounter.preload` is to load for *policy*."""
+    models = (*policy.models.values(), *policy.model_families)
+    names = [model.upstream_model or model.name for model in models]
+    return names, [model.tokenizer for model in models if model.tokenizer]
+
+
+def _family(
+    model: str, tokenizer: str | None, message_tokens: int | None = None
+) -> Family:
+    """Return who counts for *model*: a file in its family's place, if there is one."""
+    family = family_for(model, tokenizer)
+    if tokenizer is not None and path_in(tokenizer) is not None:
+        family = replace(family, vocabulary=tokenizer, ratios=None)
+    if message_tokens is not None:
+        family = replace(
+            family, framing=replace(family.framing, message=message_tokens)
+        )
+    return family
 
 
 def _lane_bytes(prompt: Prompt) -> int:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tokenweir.core.text_classes import expected_tokens, upper_tokens
-from tokenweir.tokenizers.vocabulary import Encode
+from tokenweir.tokenizers.encode import Encode, is_the_encoders
 
 # The worst characters take 2.5 ms a slice.
 SLICE_CHARS = 10_000
@@ -77,7 +77,7 @@ class TextCounter:
         try:
             tokens = self._tokens(text)
         except BaseException as fault:
-            if not _is_the_encoders(fault):
+            if not is_the_encoders(fault):
                 raise
             self.fault, self._encode, tokens = fault, None, None
         if tokens is None:
@@ -124,8 +124,3 @@ def _samples(text: str) -> Iterator[str]:
         offset = index * _GOLDEN_RATIO % 1.0 * (stride - _SAMPLE_CHARS)
         start = int(index * stride + offset)
         yield text[start : start + _SAMPLE_CHARS]
-
-
-def _is_the_encoders(fault: BaseException) -> bool:
-    """Tell an error or a panic of the encoder from a wish to stop."""
-    return isinstance(fault, Exception) or type(fault).__name__ == "PanicException"

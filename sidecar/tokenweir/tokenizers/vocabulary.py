@@ -20,6 +20,9 @@ from importlib import resources
 import tiktoken
 
 from tokenweir.core.model_family import CL100K, O200K
+from tokenweir.tokenizers.encode import Encode, is_the_encoders
+from tokenweir.tokenizers.fast import fast_encoder
+from tokenweir.tokenizers.tokenizer_file import is_file, load_file, version_of
 
 # The digests are those of tiktoken_ext/openai_public.py, of the unpacked files.
 _SHA256 = {
@@ -52,9 +55,6 @@ _PATTERN = {
 }
 
 
-Encode = Callable[[str], list[int]]
-"""Turns a text into ranks; special tokens are text like any other."""
-
 OnFault = Callable[[str, BaseException], None]
 """Told where something of ours broke, and what."""
 
@@ -83,13 +83,16 @@ class Vocabularies:
     """
     Loads each vocabulary once, in the thread that needs it first.
 
-    *on_fault* is told what could not be loaded.
+    A name is out of `SUPPORTED`, or that of a file (see `tokenizer_file`): of those
+    there are as many as a policy names. *on_fault* is told what could not be loaded.
     """
 
     def __init__(self, on_fault: OnFault) -> None:
         self._on_fault = on_fault
-        self._locks = {name: threading.Lock() for name in SUPPORTED}
+        self._lock = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
         self._encoders: dict[str, Encode | None] = {}
+        self._versions: dict[str, object] = {}
 
     def loaded(self, name: str) -> bool:
         """Tell if `get` answers at once."""
@@ -97,15 +100,28 @@ class Vocabularies:
 
     def get(self, name: str) -> Encode | None:
         """Return the encoder of *name*, or None if it can't be had."""
-        with self._locks[name]:
+        with self._lock:
+            lock = self._locks.setdefault(name, threading.Lock())
+        with lock:
             if name not in self._encoders:
+                self._versions[name] = version_of(name)
                 self._encoders[name] = self._load(name)
             return self._encoders[name]
 
+    def forget_changed(self) -> None:
+        """Let those files be loaded again that are no longer what they were."""
+        for name, version in list(self._versions.items()):
+            if version != version_of(name):
+                self._encoders.pop(name, None)
+
     def _load(self, name: str) -> Encode | None:
         try:
-            return load_encoding(name).encode_ordinary
-        except Exception as fault:  # noqa: BLE001  whatever it is: estimate
+            if is_file(name):
+                return load_file(name)
+            return fast_encoder(name) or load_encoding(name).encode_ordinary
+        except BaseException as fault:
+            if not is_the_encoders(fault):
+                raise
             self._on_fault("loading a vocabulary", fault)
             return None
 

@@ -82,6 +82,7 @@ class Prompt:
         tool_choice: ``"none"``, the name of a forced function, or None.
         extra_texts: Other text that the model reads, such as a response schema.
         token_ids: Input that was given as token ids: their number.
+        is_partial: The model reads more than is here: what the provider has kept.
     """
 
     messages: tuple[Message, ...] = ()
@@ -89,6 +90,7 @@ class Prompt:
     tool_choice: str | None = None
     extra_texts: tuple[str, ...] = ()
     token_ids: int = 0
+    is_partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,7 @@ def read_prompt(body: Members) -> Prompt:
         messages=tuple(messages),
         tools=tuple(_tools(body)),
         extra_texts=tuple(json_of(config[n]) for n in _SCHEMAS if config.get(n)),
+        is_partial=either(body, "cachedContent", "cached_content") is not None,
     )
 
 

@@ -28,6 +28,8 @@ _OF_BODY = frozenset(
         *("context_management",),
     }
 )
+# What is read by the model, and kept by the provider.
+_KEPT = ("conversation", "previous_response_id", "prompt")
 _OF_TEXT = frozenset({"format", "verbosity"})
 _OF_FORMAT = frozenset({"type", "strict"})
 _OF_TOOL = frozenset({"type", "name", "description", "parameters", "strict"})
@@ -51,6 +53,7 @@ def read_prompt(body: Members) -> Prompt:
         tools=tuple(_tool(item, path) for path, item in tools),
         tool_choice=_tool_choice(body),
         extra_texts=tuple(_formats(body)),
+        is_partial=any(body.get(name) is not None for name in _KEPT),
     )
 
 
