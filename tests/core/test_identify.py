@@ -136,14 +136,27 @@ def test_why_a_key_may_be_unknown(value: str, hint: str) -> None:
     assert hint in rejection.message
 
 
-@pytest.mark.parametrize("more", [(), (("x-api-key", ACME_KEY),)])
-def test_a_signature(more: Headers) -> None:
-    """Who signs as AWS' SDKs do is told what to send, and no part of it is quoted."""
-    signed = (
-        "AWS4-HMAC-SHA256 Credential=AKIDCANARY/20261130/us-east-1/bedrock/aws4_request, "
-        "SignedHeaders=host, Signature=0123456789abcdef"
+def signed_by(key_id: str) -> str:
+    """Return a header as AWS' SDKs sign with the secret of *key_id*."""
+    return (
+        f"AWS4-HMAC-SHA256 Credential={key_id}/20261130/us-east-1/bedrock/aws4_request, "
+        "SignedHeaders=host;x-amz-date, Signature=0123456789abcdef"
     )
-    rejection = identify(POLICY, (("authorization", signed), *more))
+
+
+def test_a_key_that_signs() -> None:
+    """Where a key must sign to be sent, it is a key all the same."""
+    caller = identify(POLICY, (("authorization", signed_by(ACME_KEY)),))
+
+    assert isinstance(caller, Caller)
+    assert caller.tenant.name == "acme"
+
+
+@pytest.mark.parametrize("value", [signed_by("AKIDCANARY"), "AWS4-HMAC-SHA256 CANARY="])
+@pytest.mark.parametrize("more", [(), (("x-api-key", ACME_KEY),)])
+def test_a_signature(value: str, more: Headers) -> None:
+    """Who signs by another is told what to send, and no part of it is quoted."""
+    rejection = identify(POLICY, (("authorization", value), *more))
 
     assert isinstance(rejection, UnknownKey)
     assert "AWS_BEARER_TOKEN_BEDROCK" in rejection.message

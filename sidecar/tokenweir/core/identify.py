@@ -26,13 +26,15 @@ from tokenweir.core.rejection import EndedKey, RouteNotAllowed, UnknownKey
 
 # Where SDKs put a key: OpenAI and most, Anthropic, Azure, Google.
 KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
-# What AWS' SDKs send there if they have no key but a secret to sign with. It proves
-# nothing here, and goes into no message.
+# What AWS' SDKs send there if they have a secret to sign with. A signature proves nothing
+# here, and goes into no message; but some of them send no bearer's key without TLS, so
+# the id that signs may be the key.
 _SIGNATURE = "AWS4-"
+_SIGNER = re.compile(r"\bCredential=([^/,\s]+)")
 _SIGNED = (
-    "The request is signed by AWS Signature Version 4, which this gateway can't check: "
-    "send its own API key as a Bedrock API key (set AWS_BEARER_TOKEN_BEDROCK to it, in an "
-    "SDK that knows it), and no signature."
+    "The request is signed by AWS Signature Version 4, and not by a key of this gateway. "
+    "Send the gateway's key instead: as a Bedrock API key (AWS_BEARER_TOKEN_BEDROCK), or, "
+    "in SDKs that want TLS for that, as AWS_ACCESS_KEY_ID with any secret."
 )
 # Google's API takes it from the query as well.
 _QUERY_KEY = "key"
@@ -81,13 +83,18 @@ def identify(policy: Policy, headers: Headers) -> Caller | UnknownKey:
             "No API key was sent: put it into the Authorization header "
             "(Bearer …) or into x-api-key."
         )
-    if any(key.startswith(_SIGNATURE) for key in presented):
-        return UnknownKey(_SIGNED)
+    signed = any(_is_signature(*header) for header in headers)
     if len(presented) > 1:
-        return UnknownKey("More than one API key was sent: send exactly one.")
+        return (
+            UnknownKey(_SIGNED)
+            if signed
+            else UnknownKey("More than one API key was sent: send exactly one.")
+        )
     presented_key = presented.pop()
     hint = _hint(presented_key)
     key = policy.key_ring.find(presented_key)
+    if key is None and signed:
+        return UnknownKey(_SIGNED)
     if key is None:
         return UnknownKey(f"The API key is not known to this gateway's policy{hint}.")
     return Caller(policy.tenants[key.tenant], key)
@@ -139,12 +146,19 @@ def _hint(key: str) -> str:
     return ""
 
 
+def _is_signature(name: str, value: str) -> bool:
+    return name == "authorization" and value.strip().startswith(_SIGNATURE)
+
+
 def _key_in(header: tuple[str, str]) -> str | None:
     name, value = header
     if name not in KEY_HEADERS:
         return None
     if name != "authorization":
         return value.strip()
+    if _is_signature(name, value):
+        signer = _SIGNER.search(value)
+        return signer[1] if signer else value.strip()
     scheme, _, key = value.strip().partition(" ")
     return key.strip() if scheme.lower() == "bearer" else value.strip()
 
