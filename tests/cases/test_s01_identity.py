@@ -146,7 +146,8 @@ BAD_KEYS: dict[str, Sequence[str]] = {
     "another twin": [f"api_key: {KEY}"],
     "a cookie": [f"cookie: authorization={BEARER}; x-api-key={KEY}"],
     "for a proxy": [f"proxy-authorization: {BEARER}"],
-    "for another API": [f"x-goog-api-key: {KEY}"],
+    "for another API": [f"x-functions-key: {KEY}"],
+    "keys for two APIs": [f"authorization: {BEARER}", f"x-goog-api-key: {OTHER_KEY}"],
     "a folded line": ["authorization: x", f" {BEARER}"],
     "hop by hop": [f"authorization: {BEARER}", "connection: authorization"],
 }
@@ -173,11 +174,12 @@ GOOD_KEYS: dict[str, Sequence[str]] = {
     "OpenAI's": [f"authorization: {BEARER}"],
     "Anthropic's": [f"x-api-key: {KEY}"],
     "Azure's": [f"api-key: {KEY}"],
+    "Google's": [f"x-goog-api-key: {KEY}"],
     "another case": [f"AUTHORIZATION:bEaReR   {KEY} \t"],
     "without a scheme": [f"authorization: {KEY}"],
     "the same twice": [f"authorization: {BEARER}", f"x-api-key: {KEY}"],
     "beside an empty one": [f"authorization: {BEARER}", "x-api-key:"],
-    "beside a stranger": [f"authorization: {BEARER}", f"x-goog-api-key: {OTHER_KEY}"],
+    "beside a stranger": [f"authorization: {BEARER}", f"x-functions-key: {OTHER_KEY}"],
     "hop by hop": [f"authorization: {BEARER}", "connection: x-tokenweir-cluster"],
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -28,11 +29,12 @@ TOLD = Announcement(
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The folder in which stacks keep their files, and no other is."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("tokenweir.stack.folder.SHORT_PARENT", str(tmp_path))
-    return tmp_path
+def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder in which stacks keep their files; its name fits into a socket's."""
+    with tempfile.TemporaryDirectory(prefix="tw-", dir="/tmp") as folder:
+        monkeypatch.setattr("tempfile.tempdir", folder)
+        monkeypatch.setattr("tokenweir.stack.folder.SHORT_PARENT", folder)
+        yield Path(folder)
 
 
 @pytest.fixture
