@@ -10,6 +10,10 @@ from tokenweir.core.price import Unpriced, WhyUnpriced
 CATALOGUE = Catalogue()
 
 
+PROFILE = "arn:aws:bedrock:eu-west-1:123456789012:inference-profile"
+CLAUDE = "eu.anthropic.claude-sonnet-4-5-20250929-v1:0"
+
+
 @pytest.mark.parametrize(
     ("name", "provider", "expected"),
     [
@@ -35,6 +39,16 @@ CATALOGUE = Catalogue()
             "bedrock",
             "aws/regional.anthropic.claude-sonnet-4-5-20250929-v1:0",
         ),
+        (f"{PROFILE}/{CLAUDE}", "aws", f"aws/regional.{CLAUDE.removeprefix('eu.')}"),
+        (CLAUDE.replace("eu.", "jp."), "aws", f"aws/regional.{CLAUDE[3:]}"),
+        (CLAUDE.replace("eu.", "global."), "aws", f"aws/global.{CLAUDE[3:]}"),
+        (CLAUDE[3:], "aws", f"aws/regional.{CLAUDE[3:]}"),
+        ("us.amazon.nova-lite-v1:0", "bedrock", "aws/amazon.nova-lite-v1:0"),
+        (
+            "meta.llama3-3-70b-instruct-v1:0",
+            "aws",
+            "aws/meta.llama3-3-70b-instruct-v1:0",
+        ),
     ],
 )
 def test_names(name: str, provider: str | None, expected: str) -> None:
@@ -55,6 +69,9 @@ def test_names(name: str, provider: str | None, expected: str) -> None:
         ("gpt-4o", "vllm", ""),
         ("", "openai", ""),
         ("x" * 10_000, None, ""),
+        ("eu.amazon.nova-lite-v1:0", "aws", "aws/amazon.nova-lite-v1:0"),
+        (f"{PROFILE}/eu.amazon.nova-lite-v1:0", "aws", "aws/amazon.nova-lite-v1:0"),
+        ("arn:aws:bedrock:eu-west-1:1:application-inference-profile/x", "aws", ""),
     ],
 )
 def test_unknown_names(name: str, provider: str | None, resembles: str) -> None:

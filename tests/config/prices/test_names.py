@@ -6,11 +6,14 @@ import pytest
 
 from tokenweir.config.prices.names import (
     is_decoration,
+    model_of_arn,
     provider_called,
     providers_alike,
     split_provider,
     stem,
 )
+
+ARN = "arn:aws:bedrock:"
 
 
 @pytest.mark.parametrize(
@@ -54,6 +57,25 @@ def test_decoration(rest: str) -> None:
 def test_no_decoration(rest: str) -> None:
     """A word or a version does."""
     assert not is_decoration(rest)
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("GPT-4o", "gpt-4o"),
+        (f"{ARN}us-east-1:123456789012:inference-profile/eu.a.b-v1:0", "eu.a.b-v1:0"),
+        (f"{ARN}us-west-2::foundation-model/a.b-v1:0", "a.b-v1:0"),
+        (f"{ARN}eu-west-1::foundation-model/a.b-v1:0", "eu.a.b-v1:0"),
+        (f"{ARN}ap-northeast-1::foundation-model/a.b-v1:0", "apac.a.b-v1:0"),
+        (f"{ARN}us-east-1:123456789012:application-inference-profile/x1y2", None),
+        (f"{ARN}us-east-1:123456789012:provisioned-model/x1y2", None),
+        ("arn:aws-us-gov:bedrock:us-gov-west-1::foundation-model/a.b", None),
+        ("arn:aws:s3:::bucket", None),
+    ],
+)
+def test_arns(name: str, model: str | None) -> None:
+    """An ARN of Bedrock's names a model and where it runs, or none that has a price."""
+    assert model_of_arn(name) == model
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,11 @@ from genai_prices.types import ModelInfo, Provider
 
 from tokenweir.config.prices.compile import compile_price
 from tokenweir.config.prices.match import means
-from tokenweir.config.prices.names import provider_called, split_provider
+from tokenweir.config.prices.names import (
+    model_of_arn,
+    provider_called,
+    split_provider,
+)
 from tokenweir.core.price import ModelPrice, Unpriced, WhyUnpriced
 
 SOURCE = f"genai-prices {version('genai-prices')}"
@@ -44,9 +48,9 @@ class Catalogue:
             `Unpriced` if there is none, or only one with a name that begins alike.
         """
         seller, model_name = self._seller(name, provider)
-        if seller is None:
+        lower = model_of_arn(model_name)
+        if seller is None or lower is None:
             return Unpriced(WhyUnpriced.MODEL, name)
-        lower = model_name.lower()
         model = seller.find_model(lower, all_providers=PROVIDERS)
         if model is None:
             return Unpriced(WhyUnpriced.MODEL, name)

@@ -20,6 +20,17 @@ _DATE = (
 _DECORATION = re.compile(rf"(?>[-@:](?:{_DATE}|preview|exp))*+")
 _DATED = re.compile(rf"(?P<stem>.+?)(?>[-@](?:{_DATE}))++")
 
+# What Bedrock sells by tokens. Profiles of one's own, and what was trained or bought by
+# the hour, have names that tell no model.
+_ARN = "arn:"
+_BEDROCK_ARN = re.compile(
+    r"arn:aws:bedrock:(?P<region>[a-z0-9-]+):\d*:"
+    r"(?P<kind>foundation-model|inference-profile)/(?P<model>[^/]+)"
+)
+# In the United States a model has no region before its name.
+_AT_HOME = "us"
+_ABROAD = {"ap": "apac"}
+
 # litellm's and others' names of providers that genai-prices calls differently.
 _PROVIDERS = {
     "azure_ai": "azure",
@@ -52,6 +63,25 @@ def split_provider(name: str) -> tuple[str, str]:
     """Return the part of *name* up to the first slash, and the rest; ``""`` if none."""
     before, slash, rest = name.partition("/")
     return (before.lower(), rest) if before and slash and rest else ("", name)
+
+
+def model_of_arn(name: str) -> str | None:
+    """
+    Return the model, in lower case, that *name* is: as it is, or what an ARN names.
+
+    None: the ARN names none. A model abroad is called so, as its profiles are: it may
+    cost more there.
+    """
+    lower = name.lower()
+    if not lower.startswith(_ARN):
+        return lower
+    found = _BEDROCK_ARN.fullmatch(lower)
+    if found is None:
+        return None
+    part, _, _ = found["region"].partition("-")
+    if found["kind"] == "inference-profile" or part == _AT_HOME:
+        return found["model"]
+    return f"{_ABROAD.get(part, part)}.{found['model']}"
 
 
 def provider_called(name: str) -> str:
