@@ -25,7 +25,6 @@ from tokenweir.core.usage import TokenUsage
 CHAT = by_route("chat_completions")
 MESSAGES = by_route("messages")
 GEMINI = by_route("generate_content")
-GEMINI = by_route("generate_content")
 SSE, JSON = "text/event-stream", "application/json"
 
 USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
@@ -36,16 +35,6 @@ REPLY = json.dumps(
         "choices": [{"message": {"content": "你好 ✅ é"}, "finish_reason": "stop"}],
         "usage": USAGE,
     },
-    ensure_ascii=False,
-).encode()
-ARRAY = json.dumps(
-    [
-        {"candidates": [{"content": {"parts": [{"text": "你好 ✅ é"}]}}]},
-        {
-            "candidates": [{"finishReason": "STOP"}],
-            "usageMetadata": {"promptTokenCount": 11, "candidatesTokenCount": 7},
-        },
-    ],
     ensure_ascii=False,
 ).encode()
 ARRAY = json.dumps(
@@ -146,7 +135,6 @@ BODIES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "raw": (raw_deflate(PLAIN_STREAM), {"content_encoding": "deflate"}),
     "messages": (ANTHROPIC_STREAM, {"dialect": MESSAGES}),
     "json": (REPLY, {"content_type": JSON}),
-    "array": (ARRAY, {"content_type": JSON, "dialect": GEMINI}),
     "array": (ARRAY, {"content_type": JSON, "dialect": GEMINI}),
     "json gzip": (
         gzip.compress(REPLY),

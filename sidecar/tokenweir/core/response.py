@@ -63,16 +63,16 @@ class ResponseReader:
         self._steps: Iterator[None] = iter(())
         self._behind = False
         self._ended = False
-
-    @property
-    def behind(self) -> bool:
-        """Whether some of what was fed has yet to be read."""
         self._fed = False
 
     @property
     def exceeded(self) -> bool:
         """Whether it decodes to more than is read of a body."""
         return self._decoder is not None and self._decoder.exceeded
+
+    @property
+    def behind(self) -> bool:
+        """Whether some of what was fed has yet to be read."""
         return self._behind
 
     def feed(self, chunk: bytes) -> None:
@@ -83,11 +83,11 @@ class ResponseReader:
         has it all read with the next chunk, or at the end.
         """
         if chunk:
+            self._fed = True
             self._catch_up()
             self._steps, self._behind = self._read(chunk), True
         self._behind = next(self._steps, _OVER) is not _OVER
 
-            self._fed = True
     def end(self) -> None:
         """
         Read what was kept: no more will come. Once; again does nothing.
@@ -103,13 +103,13 @@ class ResponseReader:
             self._catch_up()
         if self._body is not None:
             self._body.end()
+        elif self._decoder is not None and not self._decoder.whole:
+            # Something came, but not enough of it to be decoded.
+            self.facts.unreadable = self._fed
 
     def _catch_up(self) -> None:
         for _ in self._steps:
             pass
-        elif self._decoder is not None and not self._decoder.whole:
-            # Something came, but not enough of it to be decoded.
-            self.facts.unreadable = self._fed
         self._behind = False
 
     def _read(self, chunk: bytes) -> Iterator[None]:
