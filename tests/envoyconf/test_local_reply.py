@@ -13,6 +13,8 @@ from tokenweir.envoyconf.local_reply import (
     REPLIES,
     LocalReply,
     anthropic_body,
+    bedrock_body,
+    bedrock_type,
     openai_body,
 )
 
@@ -22,7 +24,7 @@ ids = pytest.mark.parametrize("kind", REPLIES, ids=lambda kind: kind.refusal)
 
 @ids
 def test_bodies_are_json(kind: LocalReply) -> None:
-    """Both bodies are JSON, and say the same to programs."""
+    """All bodies are JSON, and say the same to programs."""
     openai = json.loads(openai_body(kind))["error"]
     anthropic = json.loads(anthropic_body(kind))
 
@@ -31,6 +33,9 @@ def test_bodies_are_json(kind: LocalReply) -> None:
     assert anthropic["type"] == "error"
     assert openai["tokenweir"] == anthropic["error"]["tokenweir"]
     assert openai["tokenweir"]["retryable"] is kind.retryable
+    bedrock = json.loads(bedrock_body(kind))
+    assert bedrock == {"message": kind.message, "tokenweir": openai["tokenweir"]}
+    assert bedrock_type(kind).endswith("Exception")
 
 
 def test_refusals_are_distinct() -> None:
@@ -43,6 +48,10 @@ ANTHROPIC_CALLERS = [
     ("/v1/messages/count_tokens?beta=true", []),
     ("/anthropic/v1/messages", []),
     ("/v1/models", ["anthropic-version: 2023-06-01"]),
+]
+BEDROCK_CALLERS = [
+    ("/model/us.a-v1%3A0/converse", ["anthropic-version: 2023-06-01"]),
+    ("/async-invoke", ["amz-sdk-request: attempt=1; max=5"]),
 ]
 OPENAI_CALLERS = [
     ("/v1/chat/completions", []),
@@ -80,27 +89,33 @@ def _provoke(gate: Gateway, refusal: str, path: str, headers: list[str]) -> byte
         headers = [*headers, "connection: upgrade", "upgrade: websocket"]
     elif refusal == "malformed_request":
         place, mark, query = path.partition("?")
-        path = f"{place}%2f{mark}{query}"
+        path = f"{place}%00{mark}{query}"
     return request(path=path, body=body, headers=headers)
 
 
 @pytest.mark.parametrize("refusal", sorted({*BY_REFUSAL} - {"request_timeout"}))
-@pytest.mark.parametrize(("path", "headers"), ANTHROPIC_CALLERS + OPENAI_CALLERS)
+@pytest.mark.parametrize(
+    ("path", "headers"), ANTHROPIC_CALLERS + BEDROCK_CALLERS + OPENAI_CALLERS
+)
 async def test_dialect_of_the_caller(
     gate: Gateway, refusal: str, path: str, headers: list[str]
 ) -> None:
-    """Callers of either API get errors that its SDKs can read, marked as ours."""
+    """Callers of each API get errors that its SDKs can read, marked as ours."""
     kind = BY_REFUSAL[refusal]
     data = _provoke(gate, refusal, path, headers)
 
     answer = await gate.ask(data)
 
-    _expect(answer, kind, anthropic=(path, headers) in ANTHROPIC_CALLERS)
+    _expect(answer, kind, (path, headers))
 
 
-def _expect(answer: Reply, kind: LocalReply, *, anthropic: bool) -> None:
-    """Demand that *answer* is of that *kind*, in the caller's dialect."""
+def _expect(answer: Reply, kind: LocalReply, caller: tuple[str, list[str]]) -> None:
+    """Demand that *answer* is of that *kind*, in the *caller*'s dialect."""
+    anthropic, bedrock = caller in ANTHROPIC_CALLERS, caller in BEDROCK_CALLERS
     expected = anthropic_body(kind) if anthropic else openai_body(kind)
+    expected = bedrock_body(kind) if bedrock else expected
+    told = bedrock_type(kind) if bedrock else None
+    assert answer.header("x-amzn-errortype") == told
     assert answer.body.decode() == expected
     assert answer.status == kind.status
     assert answer.header("content-type") == "application/json"
@@ -134,8 +149,7 @@ async def test_requests_that_do_not_end(steady: bool) -> None:
 
         assert gate.upstream.requests == []
     for answer, caller in zip(answers, callers, strict=True):
-        anthropic = caller in ANTHROPIC_CALLERS
-        _expect(answer, BY_REFUSAL["request_timeout"], anthropic=anthropic)
+        _expect(answer, BY_REFUSAL["request_timeout"], caller)
     expected = "request_overall_timeout" if steady else "stream_idle_timeout"
     assert details == {expected}
 

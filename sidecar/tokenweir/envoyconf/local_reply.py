@@ -10,7 +10,9 @@ WARNING: the bodies imitate those of `tokenweir.extproc.respond`.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from envoy_data_plane.envoy.config.accesslog.v3 import AccessLogFilter, ExtensionFilter
@@ -30,6 +32,8 @@ from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v
 )
 from envoy_data_plane.google.protobuf import Any
 
+from tokenweir.core.dialects.base import ErrorFacts
+from tokenweir.core.dialects.bedrock_error import ERROR_TYPE_HEADER, error_type
 from tokenweir.core.headers import REFUSAL_HEADER
 from tokenweir.core.reason import Reason
 from tokenweir.envoyconf.names import CLUSTER_HEADER
@@ -63,6 +67,7 @@ class LocalReply:
     others: tuple[int, ...] = ()
 
 
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 _DETAILS: Final = "response.code_details"
 _NAMED: Final = (  # the processor has admitted the request, to some provider
     f"'{CLUSTER_HEADER}' in request.headers && request.headers['{CLUSTER_HEADER}'] != ''"
@@ -199,12 +204,19 @@ ANTHROPIC_CALLER: Final = (
     "(request.url_path.contains('/v1/messages')"
     " || 'anthropic-version' in request.headers)"
 )
+# All SDKs of AWS say by a header which attempt it is.
+BEDROCK_CALLER: Final = (
+    "(request.url_path.contains('/model/') || 'amz-sdk-request' in request.headers)"
+)
 
 
 def local_replies() -> LocalReplyConfig:
     """Return how Envoy's own answers are rewritten."""
     mappers = []
     for reply in REPLIES:
+        bedrock = f"({reply.when}) && {BEDROCK_CALLER}"
+        kind = {ERROR_TYPE_HEADER: bedrock_type(reply)}
+        mappers.append(_mapper(reply, bedrock, bedrock_body(reply), kind))
         anthropic = f"({reply.when}) && {ANTHROPIC_CALLER}"
         mappers.append(_mapper(reply, anthropic, anthropic_body(reply)))
         mappers.append(_mapper(reply, reply.when, openai_body(reply)))
@@ -233,14 +245,26 @@ def anthropic_body(reply: LocalReply) -> str:
     return json.dumps({"type": "error", "error": error})
 
 
+def bedrock_body(reply: LocalReply) -> str:
+    """Return *reply* as an error of Bedrock's, as JSON; its kind is in a header."""
+    return json.dumps({"message": reply.message, "tokenweir": _detail(reply)})
+
+
+def bedrock_type(reply: LocalReply) -> str:
+    """Return what AWS' SDKs call *reply*."""
+    return error_type(ErrorFacts(reply.status, "", None, reply.message, None, {}))
+
+
 def _detail(reply: LocalReply) -> dict[str, object]:
     wait = reply.retry_after_s
     known = {} if wait is None else {"retry_after_ms": wait * 1000}
     return {**known, "retryable": reply.retryable, "refusal": reply.refusal}
 
 
-def _mapper(reply: LocalReply, when: str, body: str) -> ResponseMapper:
-    headers = {REFUSAL_HEADER: str(reply.refusal)}
+def _mapper(
+    reply: LocalReply, when: str, body: str, more: Mapping[str, str] = NO_HEADERS
+) -> ResponseMapper:
+    headers = {REFUSAL_HEADER: str(reply.refusal), **more}
     if reply.retry_after_s is not None:
         headers["retry-after"] = str(reply.retry_after_s)
     return ResponseMapper(
