@@ -80,8 +80,8 @@ def _texts(choice: dict[str, Any], *, begun: bool) -> list[object]:
 
 def _texts_of(value: object) -> Iterator[object]:
     for message in _objects([value]):
-        yield from _content(message.get("content"))
         yield from _reasoning(message)
+        yield from _content(message.get("content"))
         yield message.get("refusal")
         calls = message.get("tool_calls")
         # One alone, by older servers of Hugging Face.
