@@ -59,6 +59,14 @@ models:
     max_output_tokens: 16384
     default_output_tokens: 1000
     tokenizer: o200k_base
+    message_tokens: 5
+    tokenize:
+      url: https://vllm.internal/tokenize
+      credential: env:OPENAI_API_KEY
+      header: X-Api-Key
+      deadline: 200ms
+      min_bytes: 1000
+      max_bytes: 200000
     timeout_class: slow
   claude-*: {{provider: claude}}
 tenants:

@@ -14,6 +14,7 @@ from typing import Any
 from tokenweir.config.audit_entry import AuditEntry
 from tokenweir.config.cap_entry import CapEntry
 from tokenweir.config.compile_quota import EVERY_TENANT, compile_quota, key_scope
+from tokenweir.config.counting import compile_tokenize
 from tokenweir.config.references import DEFAULT_TIMEOUT_CLASS
 from tokenweir.config.schema import (
     KeyEntry,
@@ -48,14 +49,18 @@ def compile_policy(
     digest: str,
     credentials: Mapping[str, Secret],
     files_digests: Mapping[str, str] = _NOTHING,
+    tokenize_credentials: Mapping[str, Secret] = MappingProxyType({}),
 ) -> Policy:
     """
     Return the snapshot of a *file* that has no problems.
 
     *digest* tells it apart from others, *credentials* and *files_digests* (of
-    certificates) are by provider.
+    certificates) are by provider, *tokenize_credentials* by model.
     """
-    models = {name: _model(name, entry) for name, entry in file.models.items()}
+    models = {
+        name: _model(name, entry, tokenize_credentials.get(name))
+        for name, entry in file.models.items()
+    }
     return Policy(
         digest=digest,
         providers=MappingProxyType(
@@ -119,7 +124,7 @@ def _path_prefix(entry: ProviderEntry) -> str:
     return prefix.removesuffix(_ROOTS.get(entry.dialect, ""))
 
 
-def _model(name: str, entry: ModelEntry) -> Model:
+def _model(name: str, entry: ModelEntry, credential: Secret | None) -> Model:
     return Model(
         name=name,
         provider=entry.provider,
@@ -130,6 +135,8 @@ def _model(name: str, entry: ModelEntry) -> Model:
         tokenizer=entry.tokenizer,
         timeout_class=entry.timeout_class,
         maximum_is_known="max_output_tokens" in entry.model_fields_set,
+        message_tokens=entry.message_tokens,
+        tokenize_server=compile_tokenize(entry, credential),
     )
 
 

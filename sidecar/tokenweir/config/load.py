@@ -91,7 +91,11 @@ def parse_policy(
         raise _error(problems, document)
     pricing = compile_pricing(file, outside.overlays)
     policy = compile_policy(
-        file, _digest(source), outside.credentials, outside.files_digests
+        file,
+        _digest(source),
+        outside.credentials,
+        outside.files_digests,
+        outside.tokenize_credentials,
     )
     webhook = compile_webhook(file, outside.webhook_secret)
     return replace(policy, pricing=pricing, webhook=webhook)

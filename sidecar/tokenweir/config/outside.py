@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tokenweir.config.counting import missing_files, tokenize_credentials
 from tokenweir.config.files import Files, UnreadableFileError
 from tokenweir.config.prices.overlay import Overlay, load_overlay
 from tokenweir.config.problem import Problem
@@ -37,6 +38,7 @@ class Outside:
         webhook_secret: None: there is no webhook, or it was not found.
         files_digests: What stands for the certificates of a provider, by provider.
         overlays: Of prices, in the policy's order.
+        tokenize_credentials: By model: what a server that counts is sent.
         problems: What could not be found or used, without lines.
     """
 
@@ -44,6 +46,7 @@ class Outside:
     webhook_secret: Secret | None = None
     files_digests: dict[str, str] = field(default_factory=dict)
     overlays: list[Overlay] = field(default_factory=list)
+    tokenize_credentials: dict[str, Secret] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -68,6 +71,8 @@ def look_up(file: PolicyFile, env: Mapping[str, str], files: Files) -> Outside:
                 found.problems.append(Problem((*path, "credential"), str(error)))
         _look_up_certificates(name, entry, files, found)
     _look_up_webhook(file, env, files, found)
+    found.tokenize_credentials = tokenize_credentials(file, env, files, found.problems)
+    found.problems += missing_files(file)
     _look_up_overlays(file, files, found)
     return found
 

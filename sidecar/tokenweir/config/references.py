@@ -13,6 +13,7 @@ from dataclasses import replace
 from tokenweir.config.budget_fit import misfits
 from tokenweir.config.budget_stop import endless
 from tokenweir.config.compile_quota import EVERY_TENANT, key_scope, quota_id
+from tokenweir.config.counting import exposed
 from tokenweir.config.name_pattern import any_overlap
 from tokenweir.config.problem import Path, Problem
 from tokenweir.config.salvage import REQUIRED_SECTIONS, LeftOut
@@ -24,6 +25,7 @@ from tokenweir.config.schema import (
     TenantEntry,
 )
 from tokenweir.core.model_family import FAMILIES
+from tokenweir.core.tokenizer_name import path_in
 
 # Always there, whether the file says more about it or not.
 DEFAULT_TIMEOUT_CLASS = "default"
@@ -53,6 +55,7 @@ class References:
         yield from self._empty_sections()
         yield from self._providers()
         yield from self._models()
+        yield from exposed(self._file)
         yield from self._other_names()
         yield from self._top_quotas()
         yield from self._caps()
@@ -90,7 +93,8 @@ class References:
             if entry.timeout_class:
                 place = (*path, "timeout_class")
                 yield from self._known(entry.timeout_class, "timeouts", place)
-            if entry.tokenizer and entry.tokenizer not in FAMILIES:
+            named = entry.tokenizer
+            if named and named not in FAMILIES and path_in(named) is None:
                 text = f"is unknown; known are {', '.join(FAMILIES)}"
                 yield Problem((*path, "tokenizer"), text)
             default = entry.default_output_tokens

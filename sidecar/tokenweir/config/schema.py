@@ -43,6 +43,7 @@ from tokenweir.config.scalar import (
     Url,
     VersionPath,
 )
+from tokenweir.config.tokenize_entry import TokenizeEntry, Tokenizer
 
 RATE_FIELDS = (
     "requests_per_minute",
@@ -143,10 +144,20 @@ class ModelEntry(Entry):
         description="What is reserved if the app sets no cap. Without it: 4096, or "
         "`max_output_tokens` if that is less.",
     )
-    tokenizer: Name | None = Field(
+    tokenizer: Tokenizer | None = Field(
         default=None,
-        description="Tokenizer family that counts for it. Without it: chosen by the "
-        "model's name.",
+        description="What counts for it: a tokenizer family, or `file:` and the absolute "
+        "path of a `tokenizer.json`. Without it: chosen by the model's name.",
+    )
+    message_tokens: Annotated[int, Field(ge=0, le=1_000)] | None = Field(
+        default=None,
+        description="Tokens that its chat template puts around each message. Without "
+        "it: as usual for its family.",
+    )
+    tokenize: TokenizeEntry | None = Field(
+        default=None,
+        description="A server that is asked how many tokens a prompt has, such as the "
+        "model's own vLLM. Without it: none is.",
     )
     timeout_class: Name | None = Field(
         default=None,

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+# The largest that are published have 35 MB, and take two seconds to load.
+MAX_FILE_BYTES = 64 * 1024 * 1024
+# What reads such files: an extra of the same name.
+PACKAGE = "tokenizers"
+
 _FILE = "file:"
 
 

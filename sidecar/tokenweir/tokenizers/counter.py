@@ -57,6 +57,8 @@ _UNSEEN_BYTES_PER_TOKEN = 2
 # How much of that is measured: texts tell their length at once, tools do not.
 _UNSEEN_TEXT_BYTES = 1 << 40
 _UNSEEN_TOOLS_BYTES = 100_000
+# Between two looks at tokenizers' files.
+_FILES_SECONDS = 5.0
 # Of generated text that was dropped, when none was kept to compare it with.
 _DROPPED_BYTES_PER_TOKEN = 3
 
@@ -152,6 +154,7 @@ class TokenCounter:
     _vocabularies: Vocabularies = field(init=False)
     _short: ThreadPoolExecutor = field(init=False)
     _long: ThreadPoolExecutor = field(init=False)
+    _next_look: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
         self._vocabularies = Vocabularies(self.on_fault)
@@ -166,11 +169,11 @@ class TokenCounter:
         files that have changed are loaded anew. What can't be loaded is told to
         `on_fault`; its counts are estimates.
         """
-        self._vocabularies.forget_changed()
+        self._vocabularies.refresh()
         for model in models:
             self._vocabularies.get(family_for(model.removesuffix("*")).vocabulary)
         for tokenizer in tokenizers:
-            self._vocabularies.get(_family("", tokenizer).vocabulary)
+            self._vocabularies.get(self._family("", tokenizer).vocabulary)
 
     def preload_soon(self, models: Iterable[str], tokenizers: Iterable[str]) -> None:
         """Do the same beside what is counted meanwhile. Does not raise."""
@@ -199,7 +202,7 @@ class TokenCounter:
             told = await self.servers.count(hints.server, prompt, model)
             if told is not None:
                 return Counted(told, Source.COUNTED)
-        family = _family(model, tokenizer, hints.message_tokens)
+        family = self._family(model, tokenizer, hints.message_tokens)
         has_media = any(message.media for message in prompt.messages)
         is_text = not (has_media or prompt.token_ids or prompt.is_partial)
         return await self._answer(
@@ -230,7 +233,7 @@ class TokenCounter:
         *dropped_bytes*, in UTF-8, were generated too but not kept: they count like
         those that were. *place* is where a correction is looked for. Never raises.
         """
-        family = _family(model, tokenizer)
+        family = self._family(model, tokenizer)
         text = "".join(texts)
         counted = await self._answer(
             _Job(
@@ -245,6 +248,28 @@ class TokenCounter:
         )
         dropped = _dropped(dropped_bytes, counted.tokens, text)
         return replace(counted, tokens=counted.tokens + dropped)
+
+    def _family(
+        self, model: str, tokenizer: str | None, message_tokens: int | None = None
+    ) -> Family:
+        """Return who counts for *model*: a file in its family's place, if it is good."""
+        family = family_for(model, tokenizer)
+        if tokenizer is not None and path_in(tokenizer) is not None:
+            self._look_at_files()
+            if not self._vocabularies.failed(tokenizer):
+                family = replace(family, vocabulary=tokenizer, ratios=None)
+        if message_tokens is not None:
+            framing = replace(family.framing, message=message_tokens)
+            family = replace(family, framing=framing)
+        return family
+
+    def _look_at_files(self) -> None:
+        """See now and then if files have changed; they are read beside."""
+        now = self.clock()
+        if now >= self._next_look:
+            self._next_look = now + _FILES_SECONDS
+            with contextlib.suppress(RuntimeError):  # it was closed
+                self._long.submit(self._vocabularies.refresh)
 
     def _recalled(self, place: Place | None, side: Side) -> Learned | None:
         # Here, on the loop: what was learned is kept there.
@@ -289,20 +314,6 @@ def counted_with(policy: Policy) -> tuple[list[str], list[str]]:
     models = (*policy.models.values(), *policy.model_families)
     names = [model.upstream_model or model.name for model in models]
     return names, [model.tokenizer for model in models if model.tokenizer]
-
-
-def _family(
-    model: str, tokenizer: str | None, message_tokens: int | None = None
-) -> Family:
-    """Return who counts for *model*: a file in its family's place, if there is one."""
-    family = family_for(model, tokenizer)
-    if tokenizer is not None and path_in(tokenizer) is not None:
-        family = replace(family, vocabulary=tokenizer, ratios=None)
-    if message_tokens is not None:
-        family = replace(
-            family, framing=replace(family.framing, message=message_tokens)
-        )
-    return family
 
 
 def _lane_bytes(prompt: Prompt) -> int:

@@ -8,24 +8,14 @@ text, and special tokens in a text are text.
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
-from tokenweir.core.tokenizer_name import path_in
+from tokenweir.core.tokenizer_name import MAX_FILE_BYTES, path_in
 from tokenweir.tokenizers.encode import Encode, is_the_encoders, whole
-
-# The largest that are published have 35 MB, and take two seconds to load.
-MAX_FILE_BYTES = 64 * 1024 * 1024
-PACKAGE = "tokenizers"
 
 
 class TokenizerFileError(Exception):
     """A file can't be used. The text says why, and what to do."""
-
-
-def is_installed() -> bool:
-    """Tell if the package is there that reads such files."""
-    return importlib.util.find_spec(PACKAGE) is not None
 
 
 def is_file(name: str) -> bool:

@@ -79,6 +79,10 @@ def load_encoding(name: str) -> tiktoken.Encoding:
     )
 
 
+# In place of an encoder that nobody has asked for yet.
+_UNKNOWN: Encode = len
+
+
 class Vocabularies:
     """
     Loads each vocabulary once, in the thread that needs it first.
@@ -108,11 +112,20 @@ class Vocabularies:
                 self._encoders[name] = self._load(name)
             return self._encoders[name]
 
-    def forget_changed(self) -> None:
-        """Let those files be loaded again that are no longer what they were."""
+    def failed(self, name: str) -> bool:
+        """Tell if *name* is known not to be had."""
+        return self._encoders.get(name, _UNKNOWN) is None
+
+    def refresh(self) -> None:
+        """Load those files again that have changed; what can't be had any more stays."""
         for name, version in list(self._versions.items()):
-            if version != version_of(name):
-                self._encoders.pop(name, None)
+            now = version_of(name)
+            if now is None or now == version:
+                continue
+            self._versions[name] = now
+            encoder = self._load(name)
+            if encoder is not None:
+                self._encoders[name] = encoder
 
     def _load(self, name: str) -> Encode | None:
         try:
