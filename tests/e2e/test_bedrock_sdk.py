@@ -207,10 +207,17 @@ async def test_an_answer(scene: Scene, app: Callable[..., Any]) -> None:
     assert (usage.cached_input_tokens, usage.cache_write_tokens) == (100, 4)
 
 
-async def test_a_key_that_signs(scene: Scene, sdk: Callable[..., Any]) -> None:
+async def test_a_key_that_signs(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """The SDK as it is works by plain HTTP where the key is the id that signs."""
+    url = f"http://127.0.0.1:{scene.pod.port}"
+    monkeypatch.setenv("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", url)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "unused")
+    monkeypatch.delenv("AWS_BEARER_TOKEN_BEDROCK", raising=False)
     scene.upstream.play(reply(json.dumps(ANSWER).encode()))
-    await asyncio.to_thread(sdk(KEY).converse, modelId=MODEL, messages=ASKED)
+    plain = boto3.session.Session().client("bedrock-runtime")
+    await asyncio.to_thread(plain.converse, modelId=MODEL, messages=ASKED)
 
     got = received(scene)
     assert (got.all("x-amz-date"), got.all("x-api-key")) == ([], [])
