@@ -15,6 +15,7 @@ from tokenweir.envoyconf.local_reply import (
     anthropic_body,
     bedrock_body,
     bedrock_type,
+    gemini_body,
     openai_body,
 )
 
@@ -36,6 +37,10 @@ def test_bodies_are_json(kind: LocalReply) -> None:
     bedrock = json.loads(bedrock_body(kind))
     assert bedrock == {"message": kind.message, "tokenweir": openai["tokenweir"]}
     assert bedrock_type(kind).endswith("Exception")
+    gemini = json.loads(gemini_body(kind))["error"]
+    assert (gemini["code"], gemini["message"]) == (kind.status, kind.message)
+    assert gemini["tokenweir"] == openai["tokenweir"]
+    assert ("details" in gemini) is (kind.retry_after_s is not None)
 
 
 def test_refusals_are_distinct() -> None:
@@ -53,7 +58,14 @@ BEDROCK_CALLERS = [
     ("/model/us.a-v1%3A0/converse", ["anthropic-version: 2023-06-01"]),
     ("/async-invoke", ["amz-sdk-request: attempt=1; max=5"]),
 ]
+GEMINI_CALLERS = [
+    ("/v1beta/models/gemini-2.5-flash:generateContent?key=k", []),
+    ("/google/v1/models/gemini-2.5-flash:batchEmbedContents", []),
+    ("/ws/google.ai.generativelanguage.v1beta.GenerativeService", []),
+]
 OPENAI_CALLERS = [
+    ("/v1beta/openai/chat/completions", []),
+    ("/v1/models/ft:gpt-4o:acme::abc", []),
     ("/v1/chat/completions", []),
     ("/v1/moderations", ["openai-organization: o"]),
     ("/v1/threads?next=/v1/messages", []),
@@ -95,7 +107,8 @@ def _provoke(gate: Gateway, refusal: str, path: str, headers: list[str]) -> byte
 
 @pytest.mark.parametrize("refusal", sorted({*BY_REFUSAL} - {"request_timeout"}))
 @pytest.mark.parametrize(
-    ("path", "headers"), ANTHROPIC_CALLERS + BEDROCK_CALLERS + OPENAI_CALLERS
+    ("path", "headers"),
+    ANTHROPIC_CALLERS + BEDROCK_CALLERS + GEMINI_CALLERS + OPENAI_CALLERS,
 )
 async def test_dialect_of_the_caller(
     gate: Gateway, refusal: str, path: str, headers: list[str]
@@ -114,6 +127,7 @@ def _expect(answer: Reply, kind: LocalReply, caller: tuple[str, list[str]]) -> N
     anthropic, bedrock = caller in ANTHROPIC_CALLERS, caller in BEDROCK_CALLERS
     expected = anthropic_body(kind) if anthropic else openai_body(kind)
     expected = bedrock_body(kind) if bedrock else expected
+    expected = gemini_body(kind) if caller in GEMINI_CALLERS else expected
     told = bedrock_type(kind) if bedrock else None
     assert answer.header("x-amzn-errortype") == told
     assert answer.body.decode() == expected

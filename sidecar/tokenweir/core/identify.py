@@ -223,7 +223,8 @@ def _door(method: str, path: str) -> tuple[Door, str]:
 
 
 def _bodiless_door(method: str, path: str) -> tuple[Door, str]:
-    if method in READ_METHODS and _MODELS.fullmatch(path):
+    called = dialect_of(path) or counting_dialect(path)
+    if method in READ_METHODS and _MODELS.fullmatch(path) and not called:
         return Door.BODILESS, "models"
     known = method in READ_METHODS and path in HEALTH_PATHS
     return Door.BODILESS if known else Door.UNLISTED, "other"

@@ -14,6 +14,7 @@ from envoy_data_plane.envoy.config.common.mutation_rules.v3 import (
 )
 from envoy_data_plane.envoy.config.core.v3 import (
     Http1ProtocolOptions,
+    Http2ProtocolOptions,
     HttpProtocolOptions,
     HttpProtocolOptionsHeadersWithUnderscoresAction,
     SchemeHeaderTransformation,
@@ -100,6 +101,9 @@ def _connection_manager(settings: EnvoySettings) -> HttpConnectionManager:
         http_protocol_options=Http1ProtocolOptions(
             accept_http_10=True, default_host_for_http_10="localhost"
         ),
+        # A WebSocket over HTTP/2 (RFC 8441) is read, to be refused with a reason: else
+        # Envoy drops its connection, and all that others ask on it.
+        http2_protocol_options=Http2ProtocolOptions(allow_connect=True),
         common_http_protocol_options=HttpProtocolOptions(
             idle_timeout=timedelta(hours=1),
             # Some servers read x_tokenweir_cluster as x-tokenweir-cluster.

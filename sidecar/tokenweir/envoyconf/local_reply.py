@@ -32,6 +32,7 @@ from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v
 )
 from envoy_data_plane.google.protobuf import Any
 
+from tokenweir.core.dialects import by_route
 from tokenweir.core.dialects.base import ErrorFacts
 from tokenweir.core.dialects.bedrock_error import ERROR_TYPE_HEADER, error_type
 from tokenweir.core.headers import REFUSAL_HEADER
@@ -209,6 +210,15 @@ BEDROCK_CALLER: Final = (
     "(request.url_path.contains('/model/') || 'amz-sdk-request' in request.headers)"
 )
 
+# Google serves OpenAI's API below its own.
+GEMINI_CALLER: Final = (
+    "((request.url_path.contains('/v1beta/')"
+    " && !request.url_path.contains('/v1beta/openai/'))"
+    " || request.url_path.matches("
+    "'/models/[^/]*:((g|streamG)enerateContent|(e|batchE)mbedContent|countTokens)')"
+    " || request.url_path.startsWith('/ws/google.'))"
+)
+
 
 def local_replies() -> LocalReplyConfig:
     """Return how Envoy's own answers are rewritten."""
@@ -217,6 +227,8 @@ def local_replies() -> LocalReplyConfig:
         bedrock = f"({reply.when}) && {BEDROCK_CALLER}"
         kind = {ERROR_TYPE_HEADER: bedrock_type(reply)}
         mappers.append(_mapper(reply, bedrock, bedrock_body(reply), kind))
+        gemini = f"({reply.when}) && {GEMINI_CALLER}"
+        mappers.append(_mapper(reply, gemini, gemini_body(reply)))
         anthropic = f"({reply.when}) && {ANTHROPIC_CALLER}"
         mappers.append(_mapper(reply, anthropic, anthropic_body(reply)))
         mappers.append(_mapper(reply, reply.when, openai_body(reply)))
@@ -253,6 +265,13 @@ def bedrock_body(reply: LocalReply) -> str:
 def bedrock_type(reply: LocalReply) -> str:
     """Return what AWS' SDKs call *reply*."""
     return error_type(ErrorFacts(reply.status, "", None, reply.message, None, {}))
+
+
+def gemini_body(reply: LocalReply) -> str:
+    """Return *reply* as an error of Gemini's API, as JSON."""
+    code, detail = reply.refusal, _detail(reply)
+    facts = ErrorFacts(reply.status, "", code, reply.message, None, detail)
+    return by_route("generate_content").error_body(facts).decode()
 
 
 def _detail(reply: LocalReply) -> dict[str, object]:

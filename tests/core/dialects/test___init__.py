@@ -66,6 +66,7 @@ def test_other_paths(path: str) -> None:
         ("/v1/models", (), "openai"),
         ("/openai/files", VERSION, "azure"),
         ("/v1beta/files", VERSION, "gemini"),
+        ("/ws/google.ai.generativelanguage.v1beta.GenerativeService", (), "gemini"),
         ("/v1/models/m:countTokens", VERSION, "gemini"),
         ("/model/m/count-tokens", VERSION, "bedrock"),
         ("/model/m/unknown", VERSION, "bedrock"),

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from tokenweir.core.dialects import dialect_of
 from tokenweir.core.dialects.base import Edits, ErrorFacts, ModelRequest, ResponseFacts
 from tokenweir.core.dialects.gemini import Gemini
 from tokenweir.core.dialects.path_form import Called, PathForm
 from tokenweir.core.errors import MalformedRequestError
+from tokenweir.core.events import Headers
 from tokenweir.core.sse import ServerSentEvent
 from tokenweir.core.usage import TokenUsage
 
@@ -174,3 +176,27 @@ def test_errors(status: int, word: str) -> None:
     assert json.loads(READER.error_body(waiting))["error"]["details"] == [
         {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "8.207s"}
     ]
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "refused"),
+    [
+        ("?fields=candidates", (), True),
+        ("?alt=sse&%24fields=candidates%2Ftext", (), True),
+        ("?fi%65lds", (), True),
+        ("", (("x-goog-fieldmask", "candidates"),), True),
+        ("?alt=sse&fieldsx=1&key=fields", (("x-goog-field", "a"),), False),
+        ("?", (), False),
+    ],
+)
+def test_masks(query: str, headers: Headers, refused: bool) -> None:
+    """Who has members left out of an answer would not be told of its usage: refused."""
+    dialect = dialect_of(f"/v1beta/models/m:generateContent{query}", headers)
+
+    assert dialect is not None
+    if not refused:
+        assert dialect.parse_request(b"{}").model == "m"
+        return
+    with pytest.raises(MalformedRequestError) as caught:
+        dialect.parse_request(b"{}")
+    assert caught.value.param == "fields"

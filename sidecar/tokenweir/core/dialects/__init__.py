@@ -7,7 +7,7 @@ from tokenweir.core.dialects.azure_openai import AzureOpenAI, Deployment, can_re
 from tokenweir.core.dialects.base import Dialect
 from tokenweir.core.dialects.bedrock import Bedrock
 from tokenweir.core.dialects.bedrock_invoke import BedrockInvoke
-from tokenweir.core.dialects.gemini import Gemini
+from tokenweir.core.dialects.gemini import Gemini, is_masked
 from tokenweir.core.dialects.openai_chat import OpenAIChat
 from tokenweir.core.dialects.openai_completions import OpenAICompletions
 from tokenweir.core.dialects.openai_embeddings import OpenAIEmbeddings
@@ -35,7 +35,8 @@ def dialect_of(path: str, headers: Headers = ()) -> Dialect | None:
     for form, (route, streams) in _GEMINI_FORMS.items():
         name = form.model_in(plain)
         if name is not None:
-            return Gemini(route, Called(form, name, streams))
+            masked = is_masked(path, headers)
+            return Gemini(route, Called(form, name, streams), masked=masked)
     return _bedrock_of(plain, headers)
 
 
@@ -91,7 +92,7 @@ def default_dialect(path: str, headers: Headers) -> Dialect:
         return known
     if path.startswith("/model/") or any(name in _OF_AWS for name, _ in headers):
         return _BY_FORM["converse"]
-    if path.startswith("/v1beta/"):
+    if path.startswith(("/v1beta/", "/ws/google.")):
         return _GEMINI
     if path.startswith("/openai/"):
         return _AZURE

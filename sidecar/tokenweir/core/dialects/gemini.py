@@ -6,10 +6,14 @@ The path names the model and what is wanted of it:
     /v1beta/models/{model}:generateContent
     /v1beta/models/{model}:streamGenerateContent?alt=sse    (else as one JSON array)
 
-Every piece of a stream reports, so nothing has to be asked for.
+Every piece of a stream reports, so nothing has to be asked for. But whoever calls can
+have members left out of the answer, such as its usage and its thoughts: nobody could
+tell then what it has cost, so that is refused.
 """
 
 from __future__ import annotations
+
+from urllib.parse import unquote_plus
 
 from tokenweir.core.dialects import fields
 from tokenweir.core.dialects.base import Edits, ErrorFacts, ModelRequest, ResponseFacts
@@ -18,10 +22,15 @@ from tokenweir.core.dialects.gemini_prompt import either, generation_config, rea
 from tokenweir.core.dialects.gemini_reply import read_reply
 from tokenweir.core.dialects.path_form import Called
 from tokenweir.core.errors import MalformedRequestError
+from tokenweir.core.events import Headers
 from tokenweir.core.json_edit import set_inner_member
 from tokenweir.core.json_text import parse_object, read_value, write_value
 from tokenweir.core.sse import ServerSentEvent
 
+# How members are left out: in the query, or by a header.
+# https://cloud.google.com/apis/docs/system-parameters
+_MASKS = frozenset({"fields", "$fields"})
+_MASK_HEADER = "x-goog-fieldmask"
 # Google's limit.
 MAX_CANDIDATES = 8
 _CAPS = ("maxOutputTokens", "max_output_tokens")
@@ -47,18 +56,27 @@ class Gemini:
     """
     One of its methods; *route* is the class of its paths.
 
-    Without *called* it reads answers and writes errors only.
+    Without *called* it reads answers and writes errors only. *masked*: of the answer,
+    members are to be left out.
     """
 
     name = "gemini"
 
-    def __init__(self, route: str, called: Called | None = None) -> None:
+    def __init__(
+        self, route: str, called: Called | None = None, *, masked: bool = False
+    ) -> None:
         self.route = route
         self._called = called
+        self._masked = masked
 
     def parse_request(self, body: bytes) -> ModelRequest:
         """Read a body. Raises: MalformedRequestError."""
         assert self._called is not None
+        if self._masked:
+            text = (
+                "An answer must be whole to be metered: send no field mask (`fields`)."
+            )
+            raise MalformedRequestError(text, "fields")
         members = parse_object(body)
         config = generation_config(members)
         for place, names in (
@@ -121,6 +139,14 @@ class Gemini:
             delay = f"{wait_ms // 1000}.{wait_ms % 1000:03}s"
             members["details"] = [{"@type": _RETRY_INFO, "retryDelay": delay}]
         return write_value({"error": members | {"tokenweir": dict(error.detail)}})
+
+
+def is_masked(path: str, headers: Headers) -> bool:
+    """Tell if members are to be left out of the answer to a request."""
+    _, _, query = path.partition("?")
+    names = (unquote_plus(pair.partition("=")[0]) for pair in query.split("&"))
+    by_header = any(name == _MASK_HEADER for name, _ in headers)
+    return by_header or not _MASKS.isdisjoint(names)
 
 
 def _check_once(place: Members, names: tuple[str, ...]) -> None:
