@@ -56,9 +56,9 @@ class RequestBody:
 
     body: bytes
     read: ModelRequest | MalformedRequestError | BodyTooLarge | None = None
-    decoded: bool = False
     prompt: PromptParts | None = None
     kept_texts: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    decoded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
