@@ -105,9 +105,9 @@ class ClusterFleet:
                     return node
         raise LookupError(slot)
 
-    def add_replica(self, folder: Path, of: Node) -> Node:
+    def add_replica(self, folder: Path, of: Node, *options: str) -> Node:
         """Start a replica *of* a node; return it once it has all that there is."""
-        made = _cluster_node(folder, len(self.nodes), start_valkey, ())
+        made = _cluster_node(folder, len(self.nodes), start_valkey, options)
         bus = int(ask(of.server, "CONFIG", "GET", "cluster-port")[1])
         ask(made.server, "CLUSTER", "MEET", "127.0.0.1", of.port, bus)
         # It has to have heard of that node before it can follow it.

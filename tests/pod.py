@@ -190,6 +190,7 @@ class Pod:
         workers: int = 1,
         server: Server | None = None,
         ledger_url: str | None = None,
+        view_url: str | None = None,
         drain_seconds: int = 5,
         arguments: Sequence[str] = (),
         program: str = "tokenweir",
@@ -203,6 +204,7 @@ class Pod:
             workers: Processors.
             server: The ledger's; None: one of its own.
             ledger_url: By which processors reach it, if not directly.
+            view_url: By which tests do, ditto.
             drain_seconds: How long open exchanges may take after SIGTERM.
             arguments: More for ``tokenweir serve``.
             program: The module that is run, instead of the real one.
@@ -229,7 +231,7 @@ class Pod:
             bootstrap = render(load_policy(path, _environment()), settings)
             envoy = await asyncio.to_thread(EnvoyProcess.start, bootstrap)
             stack.callback(envoy.stop)
-            async with LedgerView.connect(server.url) as ledger:
+            async with LedgerView.connect(view_url or server.url) as ledger:
                 yield cls(envoy, server, processors, ledger, path, envoy.port)
 
     @property

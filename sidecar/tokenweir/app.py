@@ -159,7 +159,9 @@ class Processor:
             self._hooks,
             deadline_seconds=settings.ledger_timeout_seconds,
         )
-        self._ledger = SpooledLedger(TaggedLedger(self._store), self._hooks)
+        self._ledger = SpooledLedger(
+            TaggedLedger(self._store), self._hooks, lineage=self._store
+        )
         self._store.link.when_back(self._ledger.repeat)
         self._sweeper = Sweeper(self._store, self._hooks)
         self._eviction = EvictionWatch(self._store.eviction, self._hooks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,6 +90,25 @@ def test_the_number_is_bounded() -> None:
 # === a ledger that may have forgotten ===========================================
 
 
+class Lineage:
+    """
+    A ledger that is what it was, unless it has begun anew.
+
+    Attributes:
+        has_begun_anew: Whether it has.
+    """
+
+    has_begun_anew = False
+
+    def epochs(self, tags: Iterable[str]) -> Mapping[str, str]:
+        """See `tokenweir.ledger.spool.Lineage`."""
+        return dict.fromkeys(tags, "1")
+
+    async def stands(self, epochs: Mapping[str, str]) -> bool:
+        """See `tokenweir.ledger.spool.Lineage`."""
+        return bool(epochs) and not self.has_begun_anew
+
+
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests have no time for real pauses."""
@@ -100,7 +119,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_what_was_taken_is_said_again(events: Recorder) -> None:
     """Settles and cancels are, in their order; an extend is not, and nothing waits."""
     flaky = FlakyLedger()
-    spooled = SpooledLedger(flaky, events)
+    spooled = SpooledLedger(flaky, events, lineage=Lineage())
     await spooled.settle(hold(1), used(1, 9))
     await spooled.extend(hold(2), 5)
     await spooled.cancel(hold(2), unclaimed_only=True)
@@ -117,7 +136,7 @@ async def test_what_was_taken_is_said_again(events: Recorder) -> None:
 async def test_what_is_said_again_keeps_nobody_waiting(events: Recorder) -> None:
     """It waits while the ledger is away, behind what was never taken, and is not lost."""
     flaky = FlakyLedger()
-    spooled = SpooledLedger(flaky, events)
+    spooled = SpooledLedger(flaky, events, lineage=Lineage())
     for number in range(3):
         await spooled.settle(hold(number), used(1, number))
     flaky.took.clear()
@@ -138,12 +157,46 @@ async def test_what_is_said_again_keeps_nobody_waiting(events: Recorder) -> None
 async def test_without_anything_taken_there_is_nothing_to_do(events: Recorder) -> None:
     """A processor that has just started repeats nothing."""
     flaky = FlakyLedger()
-    spooled = SpooledLedger(flaky, events)
+    spooled = SpooledLedger(flaky, events, lineage=Lineage())
     spooled.repeat()
 
     assert await spooled.flush(0) == 0
     assert flaky.tries == 0
     await spooled.close()
+
+
+async def test_an_emptied_ledger_is_told_nothing(events: Recorder) -> None:
+    """It has forgotten all, and the last seconds of it are nothing to begin with."""
+    flaky, lineage = FlakyLedger(), Lineage()
+    spooled = SpooledLedger(flaky, events, lineage=lineage)
+    await spooled.settle(hold(1), used(1, 9))
+    flaky.took.clear()
+    lineage.has_begun_anew = True
+    spooled.repeat()
+
+    assert await spooled.flush(PATIENCE) == 0
+    assert flaky.took == []
+    await spooled.close()
+
+
+async def test_a_tag_begins_anew_with_its_epoch(
+    valkey: Server, events: Recorder
+) -> None:
+    """Its epoch is told by reserves and settles; one that was emptied has another."""
+    store = RedisStore(valkey.url, events, deadline_seconds=PATIENCE)
+    ledger = TaggedLedger(store)
+    assert not await store.stands(store.epochs([TAG]))
+    for end in (ledger.reserve(hold(1)), ledger.settle(hold(2), used(1, 1))):
+        with redis.Redis.from_url(valkey.url) as client:
+            client.flushall()
+        await end
+        epochs = store.epochs([TAG])
+        assert await store.stands(epochs)
+    with redis.Redis.from_url(valkey.url) as client:
+        client.flushall()
+
+    assert not await store.stands(epochs)
+    await store.close()
 
 
 @pytest.fixture
@@ -163,7 +216,7 @@ async def test_a_server_that_was_set_back_is_told_again(
     """
     clock = LedgerClock()
     store = RedisStore(saved.url, events, deadline_seconds=PATIENCE, now_ms=clock)
-    ledger = SpooledLedger(TaggedLedger(store), events)
+    ledger = SpooledLedger(TaggedLedger(store), events, lineage=store)
     store.link.when_back(ledger.repeat)
     kept, held, unheard, undone = (hold(number, *LIMITS) for number in range(4))
     await ledger.reserve(kept)

@@ -255,7 +255,12 @@ class Cluster:
             self._losses += node.losses + 1
             retiring = asyncio.create_task(node.retire())
             self._retiring.add(retiring)
-            retiring.add_done_callback(self._retiring.discard)
+            retiring.add_done_callback(self._retired)
+
+    def _retired(self, retiring: asyncio.Task[None]) -> None:
+        self._retiring.discard(retiring)
+        # As little need be known of what it was told last.
+        self._losses += 1
 
 
 def _retrieve(reading: asyncio.Task[None]) -> None:

@@ -73,6 +73,10 @@ class PatientPool(ConnectionPool):
         """Take *connection* back; one that is being connected, once that has ended."""
         connecting = self._unfinished.get(connection)
         if connecting is None:
+            if connection.is_connected and self._is_outdated(connection):
+                # What it has just been told may be lost, and nobody need use it again.
+                self.losses += 1
+                await connection.disconnect(nowait=True)
             await super().release(connection)
         else:
             connecting.add_done_callback(lambda _: self._return(connection))
@@ -109,11 +113,15 @@ class PatientPool(ConnectionPool):
         with contextlib.suppress(RedisError, OSError):
             # What is there to read without a question is the end, or a lost answer.
             is_quiet = is_told_more() or not await connection.can_read()
-            if is_quiet and self._made_at.get(connection, 0.0) >= self._outdated_at:
+            if is_quiet and not self._is_outdated(connection):
                 return True
         self.losses += 1
         await connection.disconnect(nowait=True)
         return False
+
+    def _is_outdated(self, connection: Any) -> bool:
+        """Tell if *connection* is to a server that is none any more."""
+        return self._made_at.get(connection, 0.0) < self._outdated_at
 
     async def _connect(self, connection: Any) -> None:
         async with asyncio.timeout(CONNECT_SECONDS):

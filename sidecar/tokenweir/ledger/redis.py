@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tokenweir.core.bucket import bounded
@@ -49,6 +49,7 @@ class RedisStore:
         self._hold_ms = hold_ms
         self._now_ms = now_ms
         self._epoch = "0"
+        self._epochs: dict[str, str] = {}
 
     @property
     def epoch(self) -> str:
@@ -64,6 +65,20 @@ class RedisStore:
     def contact(self) -> Contact:
         """How long ago the server was heard of."""
         return self._link.contact
+
+    def epochs(self, tags: Iterable[str]) -> Mapping[str, str]:
+        """Return the epoch of each of *tags*, as it was told last; ``""``: never."""
+        return {tag: self._epochs.get(tag, "") for tag in tags}
+
+    async def stands(self, epochs: Mapping[str, str]) -> bool:
+        """
+        Tell if these are the epochs of tags still: they have not begun anew.
+
+        Raises: LedgerUnavailableError.
+        """
+        asked = [("GET", keys.epoch(tag)) for tag in epochs]
+        found = await self._link.read(asked)
+        return found == [epoch.encode() for epoch in epochs.values()]
 
     async def eviction(self) -> str | None:
         """
@@ -92,6 +107,7 @@ class RedisStore:
         except (AttributeError, IndexError, TypeError, ValueError) as error:
             raise self._nonsense(error) from error
         self._epoch = known
+        self._epochs[tag] = epoch.decode()
         self._count_reaped(reaped)
         if answer is None:
             raise LedgerUnavailableError("the hold had ended before it was made")
@@ -175,8 +191,10 @@ class RedisStore:
         """Run what answers in which state the hold was, and return that."""
         reply = await self._run(script, tag, arguments)
         try:
-            told, crossings = reply
+            told, crossings, *epoch = reply
             self._tell(crossings)
+            if epoch:
+                self._epochs[tag] = epoch[0].decode()
         except (AttributeError, TypeError, ValueError) as error:
             raise self._nonsense(error) from error
         for state in _KNOWN_STATES:

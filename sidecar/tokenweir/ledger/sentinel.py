@@ -97,9 +97,6 @@ class SentinelPool(PatientPool):
     async def ensure_connection(self, connection: Any) -> None:
         """See `PatientPool`."""
         self._watch_over()
-        if connection.is_connected and _end_of(connection) != self._primary:
-            self.losses += 1
-            await connection.disconnect(nowait=True)
         await super().ensure_connection(connection)
 
     async def aclose(self) -> None:
@@ -109,6 +106,10 @@ class SentinelPool(PatientPool):
             await asyncio.gather(self._watch, return_exceptions=True)
         await super().aclose()
         await self._sentinels.close()
+
+    def _is_outdated(self, connection: Any) -> bool:
+        is_elsewhere = (connection.host, connection.port) != self._primary
+        return is_elsewhere or super()._is_outdated(connection)
 
     async def _connect(self, connection: Any) -> None:
         await self._ask()
@@ -127,7 +128,3 @@ class SentinelPool(PatientPool):
     async def _ask(self) -> None:
         self._asked_at = time.monotonic()
         self._primary = await self._sentinels.primary()
-
-
-def _end_of(connection: Any) -> HostPort:
-    return connection.host, connection.port

@@ -21,8 +21,10 @@ from __future__ import annotations
 import asyncio
 import enum
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
+from typing import Protocol
 
 from tokenweir.core.errors import LedgerRefusedError, LedgerUnavailableError
 from tokenweir.core.hold import Denied, Granted, Hold, Settlement, Stale
@@ -37,6 +39,16 @@ FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
 
 Call = Callable[[], Awaitable[None]]
+
+
+class Lineage(Protocol):
+    """Tells if a ledger is what it was: see `tokenweir.ledger.redis.RedisStore`."""
+
+    def epochs(self, tags: Iterable[str]) -> Mapping[str, str]:
+        """Return what stands for what each of *tags* is now."""
+
+    async def stands(self, epochs: Mapping[str, str]) -> bool:
+        """Tell if they are that still. Raises: LedgerUnavailableError."""
 
 
 class _Outcome(enum.Enum):
@@ -56,13 +68,20 @@ class SpooledLedger:
     Args:
         ledger: What is asked.
         events: Told how many entries wait, and of those that are dropped.
+        lineage: Of the ledger; without it nothing is repeated that it has taken.
         max_waiting: Entries; beyond that the oldest is dropped.
     """
 
     def __init__(
-        self, ledger: Ledger, events: LedgerEvents, *, max_waiting: int = MAX_WAITING
+        self,
+        ledger: Ledger,
+        events: LedgerEvents,
+        *,
+        lineage: Lineage | None = None,
+        max_waiting: int = MAX_WAITING,
     ) -> None:
         self._ledger = ledger
+        self._lineage = lineage
         self._events = events
         self._max_waiting = max_waiting
         self._waiting: deque[Call] = deque()
@@ -83,7 +102,7 @@ class SpooledLedger:
 
     async def settle(self, hold: Hold, settlement: Settlement) -> None:
         """See `tokenweir.ledger.base.Ledger.settle`; it never raises."""
-        await self._deliver(lambda: self._ledger.settle(hold, settlement))
+        await self._deliver(hold, lambda: self._ledger.settle(hold, settlement))
 
     async def cancel(self, hold: Hold, *, unclaimed_only: bool = False) -> bool:
         """
@@ -97,7 +116,7 @@ class SpooledLedger:
             nonlocal was_nobodys
             was_nobodys = await self._ledger.cancel(hold, unclaimed_only=unclaimed_only)
 
-        await self._deliver(call)
+        await self._deliver(hold, call)
         return was_nobodys
 
     async def epoch(self) -> str:
@@ -112,7 +131,8 @@ class SpooledLedger:
         """
         Say again what the ledger has taken last: it may have forgotten that.
 
-        Idempotent, as all calls are; returns at once.
+        Idempotent, as all calls are; returns at once. A tag that has begun anew since,
+        as in a ledger that was emptied, is told nothing: it has forgotten all.
         """
         calls = dict.fromkeys((*self._again, *self._taken.take()))
         self._again.clear()
@@ -149,7 +169,11 @@ class SpooledLedger:
     def _size(self) -> int:
         return len(self._waiting) + len(self._refused)
 
-    async def _deliver(self, call: Call) -> None:
+    async def _deliver(self, hold: Hold, deliver: Call) -> None:
+        async def call() -> None:
+            await deliver()
+            self._remember(hold, deliver)
+
         outcome = _Outcome.AWAY
         try:
             if not self._waiting:
@@ -158,11 +182,14 @@ class SpooledLedger:
             # The exchange's task was ended in the middle of it. The debt remains.
             self._keep(call, self._waiting)
             raise
-        if outcome is _Outcome.DONE:
-            self._taken.add(call)
-        else:
+        if outcome is not _Outcome.DONE:
             is_refused = outcome is _Outcome.REFUSED
             self._keep(call, self._refused if is_refused else self._waiting)
+
+    def _remember(self, hold: Hold, call: Call) -> None:
+        if self._lineage is not None:
+            epochs = self._lineage.epochs(part.tag for part in hold.parts)
+            self._taken.add(partial(_say_again, self._lineage, epochs, call))
 
     async def _attempt(self, call: Call) -> _Outcome:
         try:
@@ -219,7 +246,12 @@ class SpooledLedger:
             if outcome is not _Outcome.AWAY:
                 queue.popleft()
         elif outcome is _Outcome.DONE:
-            self._taken.add(queue.popleft())
+            queue.popleft()
             self._events.spool_size(self._size)
         elif outcome is _Outcome.REFUSED:
             self._refused.append(queue.popleft())
+
+
+async def _say_again(lineage: Lineage, epochs: Mapping[str, str], call: Call) -> None:
+    if await lineage.stands(epochs):
+        await call()

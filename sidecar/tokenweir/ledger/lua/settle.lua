@@ -7,7 +7,8 @@
 -- then       what it adds to the rollup, as pairs
 -- then       the share: see read_share
 --
--- Returns {state, crossings}: the state that the hold was in, '' if it was not known.
+-- Returns {state, crossings, epoch}: the state that the hold was in, '' if it was not
+-- known; the tag's epoch.
 local amounts = {requests = whole(MAX_TOKENS), input = whole(MAX_TOKENS),
                  output = whole(MAX_TOKENS), cost = whole(MAX_SPENT)}
 local duration, learned = whole(MAX_DURATION_MS), whole(MAX_TOKENS)
@@ -18,7 +19,7 @@ local epoch = begin()
 local known = load_hold(share.hold_id)
 local state = known and known.state or ''
 if state == 'settled' then
-  return {state, crossings}
+  return {state, crossings, epoch}
 end
 local hold = before(share, known)
 if known or not is_forgotten(share.hold_id, epoch) then
@@ -33,4 +34,4 @@ end
 write_record(hold, fields, increments)
 bury(share.hold_id, {state = 'settled', started = hold.started, amounts = amounts})
 write_levels()
-return {state, crossings}
+return {state, crossings, epoch}
