@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -204,3 +205,18 @@ def test_edits_of_a_form() -> None:
     )
 
     assert edits_of(old, new) == {"model": ('"a"', '"b"')}
+
+
+@pytest.mark.parametrize("data", [body(), body(model="gpt-4o", stream=True)])
+async def test_encoded(tmp_path: Path, data: bytes) -> None:
+    """An encoded body is decided on, and edited, as if it were plain."""
+    coded = [("content-encoding", "gzip")]
+    plain = await told(tmp_path, data)
+    found = await told(tmp_path, gzip.compress(data), headers=coded)
+    broken = await told(tmp_path, data, headers=coded)
+
+    assert isinstance(found.answer, Forward)
+    assert found.edits == plain.edits
+    assert found.counts == plain.counts
+    assert isinstance(broken.answer, Reject)
+    assert isinstance(broken.answer.why, Malformed)

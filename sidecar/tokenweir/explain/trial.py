@@ -17,6 +17,8 @@ from tokenweir.core.dialects.form import is_form, parts_of, text_of
 from tokenweir.core.events import RequestBody
 from tokenweir.core.hold import Subject, quotas_in
 from tokenweir.core.identify import Caller, credentials_in, entry_of, identify
+from tokenweir.core.reading import read_encoded
+from tokenweir.core.request_coding import content_encoding
 from tokenweir.core.request_side import Arrival
 from tokenweir.driver import services
 from tokenweir.driver.background import Background
@@ -131,7 +133,7 @@ def _told(
     if isinstance(answer, Reject):
         reply = respond(answer.why, by_route(answer.dialect))
     else:
-        edits = edits_of(question.body, answer.body)
+        edits = edits_of(_plain(question), answer.body)
     return Explanation(
         question=question,
         now_ms=now_ms,
@@ -155,6 +157,13 @@ def _reached(answer: Forward | Reject, heard: _Heard) -> tuple[Subject, frozense
         return hold.subject, frozenset(quotas_in(hold.parts))
     [details] = heard.exchanges
     return details.subject, frozenset(details.quotas)
+
+
+def _plain(question: Question) -> bytes:
+    """Return the body as it was read: without the coding that it came in."""
+    encoding = content_encoding(question.head.headers)
+    limit_bytes = question.policy.body_limit_bytes
+    return read_encoded(RequestBody(question.body), encoding, limit_bytes).body
 
 
 def edits_of(before: bytes, after: bytes | None) -> Mapping[str, tuple[str, str]]:
