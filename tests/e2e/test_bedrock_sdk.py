@@ -8,9 +8,11 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, cast
 
+import anthropic
 import boto3  # type: ignore[import-untyped]
 import pytest
 import pytest_asyncio
+from anthropic import AsyncAnthropicBedrock
 from botocore import UNSIGNED  # type: ignore[import-untyped]
 from botocore.config import Config  # type: ignore[import-untyped]
 from botocore.exceptions import (  # type: ignore[import-untyped]
@@ -377,6 +379,35 @@ async def test_a_message_of_anthropic(scene: Scene, app: Callable[..., Any]) -> 
     assert json.loads(answer["body"].read()) == body
     assert json.loads(received(scene).body)["max_tokens"] == 2_000
     await scene.ledger_shows(SIDES)
+
+
+async def test_the_sdk_of_anthropic(scene: Scene) -> None:
+    """Anthropic's own SDK for Bedrock sends the key as a bearer's, by plain HTTP too."""
+    scene.upstream.play(*stream(*invoked()))
+    url = f"http://127.0.0.1:{scene.pod.port}"
+    async with AsyncAnthropicBedrock(
+        api_key=KEY, base_url=url, aws_region="us-east-1", max_retries=0
+    ) as app:
+        answer = await app.messages.create(
+            model=MODEL,
+            max_tokens=500,
+            messages=[{"role": "user", "content": "Tell me."}],
+            stream=True,
+        )
+        kinds = [event.type async for event in answer]
+        with pytest.raises(anthropic.BadRequestError) as refused:
+            await app.messages.create(
+                model=MODEL,
+                max_tokens=500,
+                messages=[{"role": "user", "content": "Tell me."}],
+                extra_headers={"X-Amzn-Bedrock-Service-Tier": "priority"},
+            )
+
+    assert kinds[-1] == "message_stop"
+    # It encodes no colon: what came is what goes on.
+    assert received(scene).target == f"/model/{MODEL}/invoke-with-response-stream"
+    await scene.ledger_shows(SIDES)
+    assert "x-amzn-bedrock-service-tier" in str(refused.value.body)
 
 
 # === refusals ===================================================================
