@@ -4,16 +4,29 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.examples import policy
+from tests.tokenizers.files import write_tokenizer
+from tokenweir.core.calibration import Learned, Place, Side
+from tokenweir.core.counting import Hints
 from tokenweir.core.dialects.base import Media, MediaKind, Message, Prompt, Tool
 from tokenweir.core.model_family import CL100K, O200K
+from tokenweir.core.tokenize_server import TokenizeServer
+from tokenweir.core.tokenizer_name import file_name
 from tokenweir.core.usage import Source
 from tokenweir.tokenizers import counter as counter_module
-from tokenweir.tokenizers.counter import Counted, CountLimits, TokenCounter
+from tokenweir.tokenizers.counter import (
+    Counted,
+    CountLimits,
+    TokenCounter,
+    counted_with,
+)
 from tokenweir.tokenizers.encode import Encode
+from tokenweir.tokenizers.tokenize_server import TokenizeServers
 from tokenweir.tokenizers.vocabulary import Vocabularies
 
 # The machine may be as slow as it likes, unless a test is about time.
@@ -462,3 +475,195 @@ async def test_generated_text_has_an_estimate_without_time(
     counted = await tokens.count_texts(["word " * 20_000], "gpt-4o", None)
 
     assert counted == Counted(50_000, Source.ESTIMATED)
+
+
+# === corrections, files and servers ============================================
+
+PLACE = Place("acme", "vllm", "local-7b", "chat_completions")
+DOUBLED = Learned(20, 40_000, 693_147, 2_000, 0)
+
+
+def recalling(
+    vocabularies: Vocabularies, learned: Learned | None, side: Side
+) -> TokenCounter:
+    """Return a counter that knows what was *learned* at one place."""
+
+    def recall(place: Place, of: Side) -> Learned | None:
+        return learned if (place, of) == (PLACE, side) else None
+
+    counter = TokenCounter(limits=NO_HURRY, recall=recall)
+    counter._vocabularies = vocabularies
+    return counter
+
+
+async def test_what_was_learned_corrects_text(vocabularies: Vocabularies) -> None:
+    """Of the place that it was learned at; media and token ids stay what they are."""
+    counter = recalling(vocabularies, DOUBLED, Side.INPUT)
+    hints = Hints(PLACE)
+    plain = await counter.count_prompt(ask("hello " * 50), "local-7b", None)
+    corrected = await counter.count_prompt(ask("hello " * 50), "local-7b", None, hints)
+    elsewhere = await counter.count_prompt(
+        ask("hello " * 50), "local-7b", None, Hints(replace(PLACE, tenant="globex"))
+    )
+    ids = await counter.count_prompt(Prompt(token_ids=9), "local-7b", None, hints)
+
+    assert corrected.tokens == pytest.approx(2 * plain.tokens, abs=1)
+    assert elsewhere == plain
+    assert ids.tokens == 9
+    assert corrected.text_tokens == plain.text_tokens == plain.tokens
+    counter.close()
+
+
+async def test_a_correction_makes_a_count_an_estimate(
+    vocabularies: Vocabularies,
+) -> None:
+    """Where a tokenizer counts, a tenth is left alone, and twice as much is not."""
+    slight = replace(DOUBLED, mean=50_000)
+    for learned, tokens, source in (
+        (slight, 8, Source.COUNTED),
+        (DOUBLED, 16, Source.ESTIMATED),
+    ):
+        counter = recalling(vocabularies, learned, Side.INPUT)
+        counted = await counter.count_prompt(ask("hello"), "gpt-4o", None, Hints(PLACE))
+
+        assert counted == Counted(tokens, source)
+        counter.close()
+
+
+async def test_what_was_learned_corrects_generated_text(
+    vocabularies: Vocabularies,
+) -> None:
+    """By the factor of outputs, and only if somebody says where it is."""
+    counter = recalling(vocabularies, DOUBLED, Side.OUTPUT)
+    words = ["hello " * 100]
+    plain = await counter.count_texts(words, "local-7b", None)
+    corrected = await counter.count_texts(words, "local-7b", None, place=PLACE)
+
+    assert corrected.tokens == pytest.approx(2 * plain.tokens, abs=1)
+    assert (await counter.count_texts([], "local-7b", None, place=PLACE)).tokens == 0
+    counter.close()
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        Prompt((Message("user", ("x",), media=(Media(MediaKind.IMAGE),)),)),
+        Prompt((Message("user", ("x",)),), token_ids=1),
+        Prompt((Message("user", ("x",)),), is_partial=True),
+    ],
+)
+async def test_what_nothing_is_learned_from(
+    tokens: TokenCounter, prompt: Prompt
+) -> None:
+    """Prompts that are not all text, or that the provider adds to."""
+    assert (await tokens.count_prompt(prompt, "gpt-4o", None)).text_tokens == 0
+
+
+async def test_samples_teach_nothing(tokens: TokenCounter) -> None:
+    """What was not counted as a whole is no measure."""
+    tokens.limits = CountLimits(time_s=120.0, exact_chars=1_000)
+    counted = await tokens.count_prompt(ask("hello " * 10_000), "gpt-4o", None)
+
+    assert counted.source is Source.ESTIMATED
+    assert counted.text_tokens == 0
+
+
+async def test_message_tokens(tokens: TokenCounter) -> None:
+    """The policy says what a chat template puts around each message."""
+    prompt = Prompt((Message("user", ("hello",)), Message("assistant", ("hello",))))
+    usual = await tokens.count_prompt(prompt, "gpt-4o", None)
+    more = await tokens.count_prompt(prompt, "gpt-4o", None, Hints(message_tokens=10))
+
+    assert more.tokens == usual.tokens + 2 * (10 - 3)
+
+
+async def test_a_file_counts(tokens: TokenCounter, tmp_path: Path) -> None:
+    """In place of the family by the model's name, and as exactly as any tokenizer."""
+    pytest.importorskip("tokenizers", reason="needs the extra `tokenizers`")
+    name = file_name(str(write_tokenizer(tmp_path)))
+    tokens.preload(["gpt-4o"], [name])
+    counted = await tokens.count_prompt(Prompt((Message("", ("hello",)),)), "x", name)
+    written = await tokens.count_texts(["hello"], "x", name)
+
+    assert counted == written == Counted(5, Source.COUNTED)
+
+
+async def test_a_file_that_is_broken_is_done_without(
+    vocabularies: Vocabularies, tmp_path: Path
+) -> None:
+    """The family by the model's name counts, and what broke is told."""
+    faults: list[str] = []
+    counter = TokenCounter(
+        limits=NO_HURRY, on_fault=lambda where, _: faults.append(where)
+    )
+    name = file_name(str(tmp_path / "none.json"))
+    counter.preload(["x"], [name])
+    counted = await counter.count_texts(["hello there"], "x", name)
+
+    assert counted == await counter.count_texts(["hello there"], "x", None)
+    assert faults == ["loading a vocabulary"]
+    counter.close()
+
+
+async def test_a_file_that_changes_is_seen(
+    tokens: TokenCounter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is looked at now and then, beside what is counted meanwhile."""
+    looks: list[float] = []
+    now_s = [100.0]
+    monkeypatch.setattr(tokens._vocabularies, "refresh", lambda: looks.append(now_s[0]))
+    tokens.clock = lambda: now_s[0]
+    name = file_name(str(tmp_path / "none.json"))
+    for moment in (100.0, 101.0, 109.0):
+        now_s[0] = moment
+        await tokens.count_texts(["x"], "m", name)
+    tokens._long.submit(lambda: None).result()
+
+    assert len(looks) == 2
+
+
+async def test_a_policy_that_changes_is_loaded_beside(tmp_path: Path) -> None:
+    """What a new one needs is loaded in a thread; a counter that is closed does not."""
+    counter = TokenCounter(limits=NO_HURRY)
+    counter.preload_soon(["gpt-4"], [])
+    counter._long.submit(lambda: None).result()
+    assert counter._vocabularies.loaded(CL100K)
+
+    counter.close()
+    counter.preload_soon(["gpt-4"], [])
+    name = file_name(str(tmp_path / "none.json"))
+    assert (await counter.count_texts(["hello"], "gpt-4", name)).tokens > 0
+
+
+def test_what_a_policy_is_counted_with() -> None:
+    """Names as providers have them, and the tokenizers that it names."""
+    known = policy()
+    model = replace(next(iter(known.models.values())), tokenizer="file:/t.json")
+    names, tokenizers = counted_with(replace(known, models={"a": model}))
+
+    assert (model.upstream_model or model.name) in names
+    assert "file:/t.json" in tokenizers
+
+
+class Told(TokenizeServers):
+    """A server that says 77, or nothing."""
+
+    answer: int | None = 77
+
+    async def count(self, *_: object) -> int | None:
+        """Say it."""
+        return self.answer
+
+
+async def test_a_server_is_asked_first(tokens: TokenCounter) -> None:
+    """What it says is a count; if it says nothing it is counted here."""
+    tokens.servers = Told()
+    hints = Hints(server=TokenizeServer("http://127.0.0.1:1/tokenize"))
+    counted = await tokens.count_prompt(ask("hello"), "gpt-4o", None, hints)
+    assert counted == Counted(77, Source.COUNTED)
+    assert counted.text_tokens == 0
+
+    Told.answer = None
+    assert (await tokens.count_prompt(ask("hello"), "gpt-4o", None, hints)).tokens == 8
+    Told.answer = 77
+    assert (await tokens.count_prompt(ask("hello"), "gpt-4o", None)).tokens == 8

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.tokenizers.files import write_tokenizer
 from tokenweir.core.model_family import CL100K, FAMILIES, O200K
+from tokenweir.core.tokenizer_name import file_name
+from tokenweir.tokenizers import vocabulary as vocabulary_module
 from tokenweir.tokenizers.fast import SWITCH
 from tokenweir.tokenizers.vocabulary import (
     SUPPORTED,
@@ -91,3 +94,51 @@ def test_a_vocabulary_is_loaded_once() -> None:
     assert encode is not None
     assert vocabularies.loaded(CL100K)
     assert vocabularies.get(CL100K) is encode
+
+
+def test_a_file_that_changes_is_loaded_again(tmp_path: Path) -> None:
+    """Once it is good; what was good before counts until then, and a fault is told."""
+    pytest.importorskip("tokenizers", reason="needs the extra `tokenizers`")
+    faults: list[str] = []
+    vocabularies = Vocabularies(lambda where, _: faults.append(where))
+    path = write_tokenizer(tmp_path)
+    name = file_name(str(path))
+    first = vocabularies.get(name)
+    vocabularies.refresh()
+    assert vocabularies.get(name) is first is not None
+
+    path.write_text("{}")
+    vocabularies.refresh()
+    vocabularies.refresh()
+    assert vocabularies.get(name) is first
+    assert faults == ["loading a vocabulary"]
+
+    path.unlink()
+    vocabularies.refresh()
+    assert vocabularies.get(name) is first
+
+    write_tokenizer(tmp_path)
+    vocabularies.refresh()
+    assert vocabularies.get(name) not in (None, first)
+    assert not vocabularies.failed(name)
+
+
+def test_a_file_that_is_broken_is_known_to_be(tmp_path: Path) -> None:
+    """So that whoever counts can do without it."""
+    vocabularies = Vocabularies(lambda *_: None)
+    name = file_name(str(tmp_path / "none.json"))
+
+    assert not vocabularies.failed(name)
+    assert vocabularies.get(name) is None
+    assert vocabularies.failed(name)
+
+
+def test_ctrl_c_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever wishes to stop while something is loaded stops."""
+
+    def stop(_: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(vocabulary_module, "fast_encoder", stop)
+    with pytest.raises(KeyboardInterrupt):
+        Vocabularies(lambda *_: None).get(O200K)

@@ -79,10 +79,6 @@ def load_encoding(name: str) -> tiktoken.Encoding:
     )
 
 
-# In place of an encoder that nobody has asked for yet.
-_UNKNOWN: Encode = len
-
-
 class Vocabularies:
     """
     Loads each vocabulary once, in the thread that needs it first.
@@ -114,7 +110,7 @@ class Vocabularies:
 
     def failed(self, name: str) -> bool:
         """Tell if *name* is known not to be had."""
-        return self._encoders.get(name, _UNKNOWN) is None
+        return name in self._encoders and self._encoders[name] is None
 
     def refresh(self) -> None:
         """Load those files again that have changed; what can't be had any more stays."""
