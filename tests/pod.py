@@ -36,6 +36,7 @@ from tests.servers import Server, start_valkey
 from tokenweir.config.load import load_policy
 from tokenweir.envoyconf.bootstrap import render
 from tokenweir.envoyconf.settings import EnvoySettings
+from tokenweir.stack.ports import free_port
 
 KEY = "sk-tw-acme"
 OTHER_KEY = "sk-tw-globex"
@@ -195,6 +196,7 @@ class Pod:
         arguments: Sequence[str] = (),
         program: str = "tokenweir",
         envoy_settings: Mapping[str, Any] | None = None,
+        live: bool = False,
     ) -> AsyncIterator[Pod]:
         """
         Start a pod under the policy *content*, and stop it at the end.
@@ -209,6 +211,8 @@ class Pod:
             arguments: More for ``tokenweir serve``.
             program: The module that is run, instead of the real one.
             envoy_settings: Of `EnvoySettings`.
+            live: Envoy follows the policy, as the processors write it; it has no
+                other settings then.
         """
         folder = Path(tempfile.mkdtemp(prefix="tw-pod-"))
         with contextlib.ExitStack() as stack:
@@ -222,17 +226,31 @@ class Pod:
             # Patient, as tests share their machine: whoever tries deadlines says so.
             serve += ["--ledger-timeout-ms", "1000"]
             serve += ["--drain-seconds", str(drain_seconds), *arguments]
+            port = free_port() if live else 0
+            if live:
+                serve += _live_options(folder, workers, port)
             processors = await _processors(folder, workers, serve, stack)
             settings = EnvoySettings(
                 listen_port=0,
                 processor_sockets=tuple(str(each.socket) for each in processors),
                 **{**PATIENT_ENVOY, **(envoy_settings or {})},
             )
-            bootstrap = render(load_policy(path, _environment()), settings)
-            envoy = await asyncio.to_thread(EnvoyProcess.start, bootstrap)
-            stack.callback(envoy.stop)
+            if live:
+                envoy = await asyncio.to_thread(start_following, folder / "xds")
+            else:
+                bootstrap = render(load_policy(path, _environment()), settings)
+                envoy = await asyncio.to_thread(EnvoyProcess.start, bootstrap)
             async with LedgerView.connect(view_url or server.url) as ledger:
-                yield cls(envoy, server, processors, ledger, path, envoy.port)
+                pod = cls(envoy, server, processors, ledger, path, port or envoy.port)
+                try:
+                    yield pod
+                finally:  # it may be another one by now
+                    pod.envoy.stop()
+
+    @property
+    def xds(self) -> Path:
+        """The folder that a `live` pod's Envoy follows."""
+        return self.policy_path.with_name("xds")
 
     @property
     def url(self) -> str:
@@ -251,6 +269,19 @@ class Pod:
     async def settled(self, seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until nothing is held. Raises: TimeoutError, and says what is."""
         await until(self.ledger.nothing_held, seconds)
+
+
+def start_following(folder: Path) -> EnvoyProcess:
+    """Start an Envoy that follows *folder*, and return once it serves."""
+    bootstrap = json.loads((folder / "bootstrap.json").read_text())
+    admin = Path(bootstrap["admin"]["address"]["pipe"]["path"])
+    return EnvoyProcess.start(bootstrap, admin_path=admin)
+
+
+def _live_options(folder: Path, workers: int, port: int) -> list[str]:
+    sockets = [str(folder / f"{number}.sock") for number in range(workers)]
+    options = ["--xds-dir", str(folder / "xds"), "--worker-sockets", *sockets]
+    return [*options, "--envoy-listen", f"127.0.0.1:{port}"]
 
 
 async def until(

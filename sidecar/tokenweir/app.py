@@ -33,9 +33,12 @@ from tokenweir.driver.handoff import Handoff
 from tokenweir.driver.prompt_audit import PromptAudit
 from tokenweir.driver.services import Services
 from tokenweir.driver.tally import Tally
+from tokenweir.envoyconf.live_config import LiveConfig, following
+from tokenweir.envoyconf.settings import EnvoySettings
 from tokenweir.extproc.rendering import Rendering
 from tokenweir.extproc.server import Server
 from tokenweir.extproc.session import Sessions
+from tokenweir.extproc.snapshots import Snapshots
 from tokenweir.governance.source import PolicySource, SourceSettings
 from tokenweir.ledger.calibration import CalibrationLedger
 from tokenweir.ledger.eviction import EvictionWatch
@@ -47,7 +50,7 @@ from tokenweir.ledger.tagged import TaggedLedger
 from tokenweir.telemetry import libraries
 from tokenweir.telemetry.estimates import EstimateMetrics
 from tokenweir.telemetry.fanout import Fanout
-from tokenweir.telemetry.logs import JsonLog
+from tokenweir.telemetry.logs import JsonLog, Level
 from tokenweir.telemetry.metrics import Metrics
 from tokenweir.telemetry.webhook import BudgetWebhook
 from tokenweir.tokenizers.counter import TokenCounter, counted_with
@@ -78,6 +81,8 @@ class ServeSettings:
         admin_host: Address of the admin port.
         admin_port: 0: a free one.
         drain_seconds: How long open exchanges may take after SIGTERM.
+        envoy: The Envoy beside, which follows the policy; None: it follows none.
+        envoy_binary: That is asked whether it would do with another policy, or None.
     """
 
     policy: SourceSettings
@@ -87,6 +92,8 @@ class ServeSettings:
     admin_host: str = "127.0.0.1"
     admin_port: int = 9090
     drain_seconds: float = 25.0
+    envoy: EnvoySettings | None = None
+    envoy_binary: Path | None = None
 
 
 def serve(settings: ServeSettings, env: Mapping[str, str]) -> int:
@@ -122,9 +129,10 @@ async def _serve(
     except asyncio.CancelledError:
         await processor.abandon()
         return 0
-    except OSError as error:
+    except (OSError, PolicyError) as error:
         stopping.cancel()
-        print(f"can't start: {error.strerror or error}", file=sys.stderr)  # noqa: T201
+        why = error.strerror if isinstance(error, OSError) else None
+        print(f"can't start: {why or error}", file=sys.stderr)  # noqa: T201
         return 1
     await stopping
     await processor.stop()
@@ -165,23 +173,8 @@ class Processor:
         self._store.link.when_back(self._ledger.repeat)
         self._sweeper = Sweeper(self._store, self._hooks)
         self._eviction = EvictionWatch(self._store.eviction, self._hooks)
-        self._source = PolicySource(
-            settings.policy, env, self._store.link, self._use_policy, self._hooks
-        )
-        self._rendering = Rendering(lambda: self.policy, self._hooks)
-        self._readiness = ReadinessProbe(
-            self._ready_policy,
-            self._ledger.ping,
-            lambda: self._store.contact,
-            stale=lambda: self._rendering.stale,
-        )
-        self._admin = AdminServer(
-            settings.admin_host,
-            settings.admin_port,
-            self._metrics.registry,
-            self._readiness,
-            self._source.described,
-        )
+        self._follow_policy(env)
+        self._tell_operators()
         self._background = Background(self._hooks)
         self._calibration = Calibration(
             self._counter,
@@ -207,7 +200,8 @@ class Processor:
 
     async def start(self, policy: Policy | None) -> None:
         """
-        Serve. Raises: OSError, if a port or the socket can't be had.
+        Serve. Raises: OSError, if a port or the socket can't be had. PolicyError, if
+        the Envoy beside can't follow the policy.
 
         *policy* is the file's; None: wait until one is published.
         """
@@ -215,7 +209,7 @@ class Processor:
         await self._admin.start()
         if policy is None:
             self._log.event("policy_awaited", admin_port=self._admin.port)
-        await self._source.first(policy)
+        await self._first_policy(policy)
         self._metrics.watch_holds(self._outstanding)
         await asyncio.to_thread(
             self._counter.preload,
@@ -242,6 +236,7 @@ class Processor:
         self._log.event("draining")
         await self._server.drain()
         await self._source.stop()
+        await self._live.stop()
         await self._effect.stop()
         await self._await_exchanges()
         for exchange in tuple(self._services.responding):
@@ -265,6 +260,7 @@ class Processor:
     async def abandon(self) -> None:
         """Leave before anything was served."""
         await self._source.stop()
+        await self._live.stop()
         await self._effect.stop()
         await self._tally.stop()
         await self._prompts.stop()
@@ -285,6 +281,32 @@ class Processor:
 
     # === parts =================================================================
 
+    async def _first_policy(self, policy: Policy | None) -> None:
+        if policy is not None:
+            await self._live.prepare(policy)
+        await self._source.first(policy)
+        await self._live.begin(self.policy)
+        self._live.start()
+
+    def _follow_policy(self, env: Mapping[str, str]) -> None:
+        self._live = LiveConfig(
+            following(self._settings.envoy, self._settings.envoy_binary),
+            self._envoy_updated,
+            self._hooks.fault,
+        )
+        self._snapshots = Snapshots(time.monotonic)
+        self._source = PolicySource(
+            self._settings.policy,
+            env,
+            self._store.link,
+            self._use_policy,
+            self._hooks,
+            prepare=self._live.prepare,
+        )
+        self._rendering = Rendering(
+            lambda: self.policy, self._hooks, follows=self._live.follows
+        )
+
     def _make_services(self) -> Services:
         return Services(
             ledger=self._ledger,
@@ -297,6 +319,26 @@ class Processor:
             lessons=self._calibration,
             now_ms=_now_ms,
         )
+
+    def _tell_operators(self) -> None:
+        self._readiness = ReadinessProbe(
+            self._ready_policy,
+            self._ledger.ping,
+            lambda: self._store.contact,
+            stale=lambda: self._rendering.stale,
+        )
+        self._admin = AdminServer(
+            self._settings.admin_host,
+            self._settings.admin_port,
+            self._metrics.registry,
+            self._readiness,
+            self._source.described,
+        )
+
+    def _envoy_updated(self, outcome: str) -> None:
+        self._metrics.envoy_updated(outcome)
+        level = Level.INFO if outcome in ("applied", "absent") else Level.WARNING
+        self._log.event("envoy_updated", level, outcome=outcome)
 
     def _open_prices(self) -> None:
         # The first price takes long: the list of all has to be opened.
@@ -318,6 +360,7 @@ class Processor:
             self._counter.preload_soon(*counted_with(policy))
         self._effect.use_policy(policy)
         self._webhook.use(policy.webhook)
+        self._snapshots.use(policy)
         self._rendering.policy_changed()
 
     def _ready_policy(self) -> Policy | str:
@@ -328,11 +371,11 @@ class Processor:
 
     def _arrival(self, rendered: str) -> Arrival:
         hold_id = f"{self._store.epoch}-{_now_ms():x}-{secrets.token_hex(8)}"
+        policy = self._snapshots.fit(rendered) if self._live.follows else self.policy
+        # What an earlier policy decides is no news of Envoy: it has gone on since then.
+        heard = self._rendering.hear(rendered) if policy is self.policy else None
         return Arrival(
-            self.policy,
-            hold_id,
-            draining=self._readiness.draining,
-            rendered=self._rendering.hear(rendered),
+            policy, hold_id, draining=self._readiness.draining, rendered=heard
         )
 
     def _in_flight(self) -> int:

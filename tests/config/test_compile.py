@@ -22,9 +22,9 @@ from tokenweir.core.policy import (
     Secret,
     Tenant,
     TimeoutClass,
-    Webhook,
 )
 from tokenweir.core.prompt_part import Audit
+from tokenweir.core.webhook import Webhook
 
 SECRET = Secret("sk-1")
 OPEN = OnLedgerFailure.OPEN

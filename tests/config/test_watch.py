@@ -12,6 +12,7 @@ import pytest
 from tests.config.policies import CANARY, ENV, SMALL, edited, write
 from tokenweir.config.load import load_policy
 from tokenweir.config.watch import PolicyWatcher
+from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Policy, Secret
 
 DEADLINE_S = 20.0
@@ -92,6 +93,38 @@ async def turns(watcher: PolicyWatcher, count: int) -> None:
 REFUSED = (
     "refused tenants.acme.quotas.0.requests_per_minute: must be at least 1 (line 13)"
 )
+
+
+async def test_what_can_not_be_prepared_changes_nothing(
+    tmp_path: pathlib.Path, seen: Seen
+) -> None:
+    """What must be done before a policy is in force is done first, or it is refused."""
+    problems: list[str] = []
+    prepared: list[Policy] = []
+
+    async def prepare(policy: Policy) -> None:
+        assert seen.happened == []
+        prepared.append(policy)
+        if problems:
+            raise PolicyError(problems)
+
+    path = write(tmp_path, SMALL)
+    watcher = PolicyWatcher(
+        path, ENV, seen.on_change, seen, interval_s=3600, prepare=prepare
+    )
+    watcher.start(load_policy(path, ENV))
+    problems.append("envoy: no")
+    write(tmp_path, OTHER)
+    await turns(watcher, 3)
+    assert seen.took() == ["refused envoy: no"]
+    problems.clear()
+    await watcher._look(asked=True)
+    assert seen.took() == ["changed 700", "loaded 12"]
+    await watcher._look(asked=True)
+
+    assert seen.took() == ["loaded 12"]
+    assert len(prepared) == 2
+    await watcher.stop()
 
 
 async def test_a_change_is_acted_on_when_it_has_settled(
@@ -232,10 +265,8 @@ async def test_credentials_are_followed(tmp_path: pathlib.Path, seen: Seen) -> N
     await watcher.stop()
 
 
-async def test_a_change_that_changes_nothing(
-    tmp_path: pathlib.Path, seen: Seen
-) -> None:
-    """Another certificate in its file makes the same policy: nothing is handed on."""
+async def test_other_certificates(tmp_path: pathlib.Path, seen: Seen) -> None:
+    """Other certificates in a file are handed on; the same again, or none, are not."""
     ca_file = tmp_path / "ca.pem"
     ca_file.write_text("-----BEGIN CERTIFICATE-----1")
     text = edited("dialect: anthropic", f"dialect: anthropic, ca_file: {ca_file}")
@@ -243,12 +274,14 @@ async def test_a_change_that_changes_nothing(
 
     ca_file.write_text("none")
     await turns(watcher, 2)
-    ca_file.write_text("-----BEGIN CERTIFICATE-----2")
+    ca_file.write_text("-----BEGIN CERTIFICATE-----1")
     await turns(watcher, 2)
-    assert len(seen.took()) == 2
+    refused, loaded = seen.took()
+    assert refused.startswith("refused providers.claude.ca_file: holds no")
+    assert loaded == "loaded 12"
     ca_file.write_text("-----BEGIN CERTIFICATE-----3")
     await turns(watcher, 2)
-    assert seen.took() == []
+    assert seen.took() == ["changed 600", "loaded 12"]
     await watcher.stop()
 
 

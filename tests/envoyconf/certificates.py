@@ -7,6 +7,7 @@ import ipaddress
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -51,6 +52,17 @@ class Authority:
         self, *names: str, alpn: tuple[str, ...] = ("http/1.1",), days: int = 1
     ) -> ssl.SSLContext:
         """Return the TLS of a server called *names*; *days* < 0: it has expired."""
+        files = self._files("server", names, days)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(files["cert_file"], files["key_file"])
+        context.set_alpn_protocols(list(alpn))
+        return context
+
+    def client_files(self, name: str) -> dict[str, Any]:
+        """Return where a client called *name* has its certificate and its key."""
+        return self._files(name, (name,), days=1)
+
+    def _files(self, kind: str, names: tuple[str, ...], days: int) -> dict[str, str]:
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = (
             _valid(x509.CertificateBuilder(), days=days)
@@ -64,17 +76,17 @@ class Authority:
             )
             .sign(self._key, hashes.SHA256())
         )
-        chain = self.file.with_name(f"server-{certificate.serial_number}.pem")
+        base = f"{kind}-{certificate.serial_number}"
+        cert_file = self.file.with_name(f"{base}.pem")
+        key_file = self.file.with_name(f"{base}-key.pem")
+        cert_file.write_bytes(_pem(certificate))
         private = key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
             serialization.NoEncryption(),
         )
-        chain.write_bytes(private + _pem(certificate))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(chain)
-        context.set_alpn_protocols(list(alpn))
-        return context
+        key_file.write_bytes(private)
+        return {"cert_file": str(cert_file), "key_file": str(key_file)}
 
 
 def _valid(builder: x509.CertificateBuilder, days: int) -> x509.CertificateBuilder:

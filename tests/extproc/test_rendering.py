@@ -66,6 +66,19 @@ def test_a_reload(world: World) -> None:
     assert world.recorder.stale == [(), ("retries",), ()]
 
 
+def test_an_envoy_that_follows(world: World) -> None:
+    """One that was told of the policy before it is in force is asked anew."""
+    world.rendering = Rendering(lambda: world.policy, world.recorder, follows=True)
+    world.rendering.hear(TOLD)
+    world.load(SECOND)
+    before = list(world.recorder.stale)
+    world.rendering.hear(TOLD_SECOND)
+
+    assert before == [()]
+    assert world.recorder.stale == [(), ()]
+    assert world.rendering.stale == ()
+
+
 def test_two_envoys(world: World) -> None:
     """Two that call by turns are told of once each, until the policy changes."""
     for told in (TOLD, TOLD_SECOND) * 3:

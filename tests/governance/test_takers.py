@@ -11,7 +11,7 @@ from tests.config.policies import ENV, KEY_B, SMALL, edited
 from tests.governance.documents import signed
 from tests.governance.told import Told
 from tokenweir.core.errors import PolicyError
-from tokenweir.core.policy import Secret
+from tokenweir.core.policy import Policy, Secret
 from tokenweir.governance.envelope import KEYS, Envelope
 from tokenweir.governance.in_force import InForce
 from tokenweir.governance.takers import KeysTaker, PolicyTaker
@@ -38,6 +38,21 @@ async def test_a_policy(in_force: InForce, told: Told) -> None:
     ((digest, origin),) = told.loaded
     assert digest == policy.digest
     assert (origin.source, origin.version, origin.by) == ("ledger", 7, "ann")
+
+
+async def test_what_can_not_be_prepared(in_force: InForce, told: Told) -> None:
+    """What must be done before a policy is in force is done first, or nothing changes."""
+
+    async def prepare(policy: Policy) -> None:
+        assert told.policies == []
+        raise PolicyError([f"envoy: not with {len(policy.providers)} providers"])
+
+    taker = PolicyTaker(in_force, ENV, prepare=prepare)
+    with pytest.raises(PolicyError, match="envoy: not with 2"):
+        await taker.take(signed(7, SMALL), "ledger")
+
+    assert told.policies == []
+    assert told.loaded == []
 
 
 @pytest.mark.parametrize(

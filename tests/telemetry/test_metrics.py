@@ -319,6 +319,15 @@ def test_envoy_rendering(metrics: Metrics) -> None:
     assert value(metrics, "envoy_outdated") == 0
 
 
+def test_envoy_updates(metrics: Metrics) -> None:
+    """Changes that Envoy was told of are counted, by what it has made of them."""
+    for outcome in ("applied", "refused", "applied"):
+        metrics.envoy_updated(outcome)
+
+    assert value(metrics, "envoy_updates_total", outcome="applied") == 2
+    assert value(metrics, "envoy_updates_total", outcome="refused") == 1
+
+
 def test_quotas_ineffective(metrics: Metrics) -> None:
     """Each is told with its reason, until it has an effect, or another reason."""
     metrics.quotas_ineffective("d", {RPM: "outdone", TPM: "misspelt"})

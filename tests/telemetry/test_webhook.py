@@ -16,7 +16,8 @@ from tests.envoyconf.certificates import Authority
 from tests.pod import until
 from tests.telemetry.receiver import SECRET, Receiver, is_signed, receiver
 from tokenweir.core.budget import Crossing
-from tokenweir.core.policy import Secret, Webhook
+from tokenweir.core.policy import Secret
+from tokenweir.core.webhook import Webhook
 from tokenweir.core.window import Window
 from tokenweir.telemetry.hooks import Delivery
 from tokenweir.telemetry.webhook import (

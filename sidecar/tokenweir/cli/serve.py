@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenweir.cli import EXIT_USAGE
+from tokenweir.cli.envoy_options import add_envoy_options, envoy_settings
 from tokenweir.cli.ledger_option import HELP as LEDGER_HELP
 from tokenweir.cli.ledger_option import ledger_url
 from tokenweir.cli.numbers import MAX_PORT, number
@@ -77,6 +78,7 @@ def add_parser(subparsers: Any) -> None:
         metavar="S",
         help="how long open exchanges may take after SIGTERM (default: %(default)s)",
     )
+    add_envoy_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -109,7 +111,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         url = ledger_url(args.ledger)
         source = _source(args)
-    except TokenweirError as error:
+        envoy = envoy_settings(args)
+    except (TokenweirError, ValueError) as error:
         print(error, file=sys.stderr)
         return EXIT_USAGE
     host, port = args.admin
@@ -122,6 +125,8 @@ def run(args: argparse.Namespace) -> int:
             admin_host=host,
             admin_port=port,
             drain_seconds=float(args.drain_seconds),
+            envoy=envoy,
+            envoy_binary=args.envoy_binary,
         ),
         os.environ,
     )

@@ -33,9 +33,9 @@ from tokenweir.core.policy import (
     Secret,
     Tenant,
     TimeoutClass,
-    Webhook,
 )
 from tokenweir.core.prompt_part import Audit
+from tokenweir.core.webhook import Webhook
 
 # Most answers fit: what is more is settled as debt.
 _DEFAULT_OUTPUT_TOKENS = 4_096

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from tokenweir.config.files import Files
@@ -35,6 +35,13 @@ class PolicyEvents(Protocol):
         """Something of ours broke."""
 
 
+Prepare = Callable[[Policy], Awaitable[None]]
+
+
+async def nothing_to_prepare(_: Policy) -> None:
+    """Is a `Prepare` where nobody else has to know of a policy."""
+
+
 class PolicyWatcher:
     """
     Hands changed policies on. Used within one event loop; files are read in a thread.
@@ -45,6 +52,8 @@ class PolicyWatcher:
         on_change: Is given each new snapshot, in the event loop.
         events: Is told which were loaded and which refused.
         interval_s: Between two reads.
+        prepare: Has done what must be done before a policy is handed on; raises
+            PolicyError if that can't be done.
     """
 
     def __init__(
@@ -54,7 +63,10 @@ class PolicyWatcher:
         on_change: Callable[[Policy], None],
         events: PolicyEvents,
         interval_s: float = 1.0,
+        *,
+        prepare: Prepare = nothing_to_prepare,
     ) -> None:
+        self._prepare = prepare
         self._path = path
         self._env = env
         self._on_change = on_change
@@ -112,13 +124,22 @@ class PolicyWatcher:
         self._last_seen = files.seen
         if settled or asked:
             self._files = files
-            self._act(outcome, asked=asked)
+            self._act(await self._prepared(outcome), asked=asked)
 
     def _load(self, files: Files) -> Policy | PolicyError:
         try:
             return load_policy(self._path, self._env, files=files)
         except PolicyError as error:
             return error
+
+    async def _prepared(self, outcome: Policy | PolicyError) -> Policy | PolicyError:
+        if isinstance(outcome, PolicyError) or outcome == self._policy:
+            return outcome
+        try:
+            await self._prepare(outcome)
+        except PolicyError as error:
+            return error
+        return outcome
 
     def _act(self, outcome: Policy | PolicyError, *, asked: bool) -> None:
         if isinstance(outcome, PolicyError):

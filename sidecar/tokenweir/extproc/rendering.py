@@ -21,12 +21,18 @@ class Rendering:
     """
     Hears what Envoy says, and tells *events* what of the *policy* it does not know.
 
+    *follows*: Envoy was told of a policy before it is in force, so what it said before
+    that does not count any more.
+
     Attributes:
         stale: Paths in the policy that Envoy has to be rendered anew for; None: it has
             not said anything yet.
     """
 
-    def __init__(self, policy: Callable[[], Policy], events: Events) -> None:
+    def __init__(
+        self, policy: Callable[[], Policy], events: Events, *, follows: bool = False
+    ) -> None:
+        self._follows = follows
         self.stale: tuple[str, ...] | None = None
         self._policy = policy
         self._events = events
@@ -45,6 +51,8 @@ class Rendering:
     def policy_changed(self) -> None:
         """Compare again: there is another policy."""
         self._told.clear()
+        if self._follows:
+            self._text, self._rendered = "", None
         self._compare()
 
     def _compare(self) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tokenweir.config.outside import LookUp, look_up
-from tokenweir.config.watch import PolicyWatcher
+from tokenweir.config.watch import PolicyWatcher, Prepare, nothing_to_prepare
 from tokenweir.core.policy import Policy
 from tokenweir.governance.in_force import InForce
 from tokenweir.ledger.link import Link
@@ -55,6 +55,7 @@ class PolicySource:
         link: To the ledger.
         use: Is given each snapshot that is in force from then on.
         events: Told of each, and of what can't be used.
+        prepare: See `tokenweir.config.watch.PolicyWatcher`.
 
     Attributes:
         in_force: What is in force.
@@ -67,16 +68,18 @@ class PolicySource:
         link: Link,
         use: Callable[[Policy], None],
         events: Events,
+        *,
+        prepare: Prepare = nothing_to_prepare,
     ) -> None:
-        self.in_force = InForce(use, events)
-        self._file = (
-            PolicyWatcher(settings.path, env, self.in_force.take_policy, self.in_force)
-            if settings.path
-            else None
-        )
+        self.in_force = in_force = InForce(use, events)
+        self._file: PolicyWatcher | None = None
+        if settings.path:
+            self._file = PolicyWatcher(
+                settings.path, env, in_force.take_policy, in_force, prepare=prepare
+            )
         self._published: Watcher | None = None
         if settings.public_keys:
-            self._published = _watcher(settings, env, link, self.in_force)
+            self._published = _watcher(settings, env, link, in_force, prepare)
 
     async def first(self, policy: Policy | None) -> None:
         """
@@ -155,7 +158,11 @@ class PolicySource:
 
 
 def _watcher(
-    settings: SourceSettings, env: Mapping[str, str], link: Link, in_force: InForce
+    settings: SourceSettings,
+    env: Mapping[str, str],
+    link: Link,
+    in_force: InForce,
+    prepare: Prepare,
 ) -> Watcher:
     from tokenweir.governance import envelope  # noqa: PLC0415 -- see above
     from tokenweir.governance.channel import Channel  # noqa: PLC0415
@@ -169,7 +176,7 @@ def _watcher(
 
     takers: dict[str, Taker] = {envelope.KEYS: KeysTaker(in_force)}
     if settings.path is None:
-        policies = PolicyTaker(in_force, env, settings.look)
+        policies = PolicyTaker(in_force, env, settings.look, prepare)
         takers = {envelope.POLICY: policies, **takers}
     keys = settings.public_keys
     kept = LastGood(settings.last_good, keys) if settings.last_good else None

@@ -12,6 +12,7 @@ from tokenweir.config.files import Files
 from tokenweir.config.issued_keys import parse_issued_keys
 from tokenweir.config.load import parse_policy
 from tokenweir.config.outside import LookUp, look_up
+from tokenweir.config.watch import Prepare, nothing_to_prepare
 from tokenweir.governance.envelope import Envelope
 from tokenweir.governance.in_force import InForce, IssuedKeys
 from tokenweir.telemetry.hooks import Origin
@@ -47,11 +48,17 @@ class PolicyTaker:
         in_force: Where they go.
         env: The environment that ``env:NAME`` means in them.
         look: How secrets and prices are looked up.
+        prepare: See `tokenweir.config.watch.PolicyWatcher`.
     """
 
     def __init__(
-        self, in_force: InForce, env: Mapping[str, str], look: LookUp = look_up
+        self,
+        in_force: InForce,
+        env: Mapping[str, str],
+        look: LookUp = look_up,
+        prepare: Prepare = nothing_to_prepare,
     ) -> None:
+        self._prepare = prepare
         self._in_force = in_force
         self._env = env
         self._look = look
@@ -80,6 +87,7 @@ class PolicyTaker:
             envelope.published_at_ms,
             envelope.comment,
         )
+        await self._prepare(policy)
         self._in_force.take_policy(policy, origin)
         self._in_force.policy_loaded(policy.digest)
 

@@ -152,6 +152,9 @@ class Instruments:
         self.envoy_outdated = self._gauge(
             "envoy_outdated", "Parts of the policy that Envoy was not rendered from."
         )
+        self.envoy_updates = self._counter(
+            "envoy_updates", "Changes that Envoy was told of, by outcome.", "outcome"
+        )
         self.quota_matched = self._counter(
             "quota_matched", "Exchanges that a quota applied to.", "quota"
         )

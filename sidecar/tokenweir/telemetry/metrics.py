@@ -70,6 +70,10 @@ class Metrics:
         """So many parts of prompts are missing from audits."""
         self._instruments.prompts_lost.inc(count)
 
+    def envoy_updated(self, outcome: str) -> None:
+        """Envoy was told of a change, and *outcome* is what it has made of it."""
+        self._instruments.envoy_updates.labels(outcome).inc()
+
     def line_dropped(self) -> None:
         """A log line was dropped."""
         self._instruments.log_lines_dropped.inc()

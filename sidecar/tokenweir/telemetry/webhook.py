@@ -30,7 +30,7 @@ from typing import Protocol
 import aiohttp
 
 from tokenweir.core.budget import Crossing
-from tokenweir.core.policy import Webhook
+from tokenweir.core.webhook import Webhook
 from tokenweir.telemetry.hooks import Delivery
 from tokenweir.telemetry.webhook_message import Message, headers_of, message_of
 
