@@ -5,17 +5,21 @@ from __future__ import annotations
 import copy
 import gzip
 import json
+import random
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any
 
+import brotli
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import frames
+from tests.core.codings.encoders import ENCODERS, zstandard
 from tests.recorded import NEEDS_RECORDINGS, Recording, recordings
+from tokenweir.core.content_coding import MAX_DECODED_BYTES
 from tokenweir.core.dialects import by_route, dialect_of
 from tokenweir.core.dialects.base import Dialect, ResponseFacts
 from tokenweir.core.dialects.bedrock import Bedrock
@@ -133,6 +137,22 @@ BODIES: dict[str, tuple[bytes, dict[str, Any]]] = {
     ),
     "zlib": (zlib.compress(PLAIN_STREAM), {"content_encoding": "deflate"}),
     "raw": (raw_deflate(PLAIN_STREAM), {"content_encoding": "deflate"}),
+    "crlf in br": (
+        brotli.compress(PLAIN_STREAM.replace(b"\n", b"\r\n")),
+        {"content_encoding": "br"},
+    ),
+    "cr in zstd": (
+        zstandard(PLAIN_STREAM.replace(b"\n", b"\r")),
+        {"content_encoding": "zstd"},
+    ),
+    "gzip in br": (
+        brotli.compress(gzip.compress(PLAIN_STREAM)),
+        {"content_encoding": "gzip, br"},
+    ),
+    "json zstd": (
+        zstandard(REPLY),
+        {"content_type": JSON, "content_encoding": "zstd"},
+    ),
     "messages": (ANTHROPIC_STREAM, {"dialect": MESSAGES}),
     "json": (REPLY, {"content_type": JSON}),
     "array": (ARRAY, {"content_type": JSON, "dialect": GEMINI}),
@@ -253,12 +273,29 @@ def test_recorded_bodies_at_every_cut(recording: Recording) -> None:
 
 
 @NEEDS_RECORDINGS
+@pytest.mark.parametrize("recording", READABLE)
+def test_recorded_bodies_under_codings(recording: Recording) -> None:
+    """What is known of a body does not depend on its coding, nor on where it is cut."""
+    dialect = dialect_of(recording.path)
+    assert dialect is not None
+    plain, places = recording.response, random.Random(len(recording.response))
+    head: dict[str, Any] = {"dialect": dialect, "content_type": recording.content_type}
+    expected = facts_of(plain, **head)
+
+    for header, encode in ENCODERS.values():
+        body = encode(plain)
+        edges = sorted({0, len(body), *(places.randrange(len(body)) for _ in range(9))})
+        pieces = [body[a:b] for a, b in pairwise(edges)]
+        assert facts_of(*pieces, content_encoding=header, **head) == expected
+
+
+@NEEDS_RECORDINGS
 def test_there_are_recordings() -> None:
     """The recordings are found, those of both dialects, streams and JSON."""
     assert len(READABLE) >= 25
 
 
-@pytest.mark.parametrize("content_encoding", ["br", "zstd", "gzip, br"])
+@pytest.mark.parametrize("content_encoding", ["snappy", "gzip, x", "br", "zstd"])
 def test_unknown_coding(content_encoding: str) -> None:
     """What can't be decoded is unreadable, not an answer without tokens (T20)."""
     facts = facts_of(PLAIN_STREAM, content_encoding=content_encoding)
@@ -379,6 +416,30 @@ def test_empty_body() -> None:
     """A body without a byte says nothing."""
     assert facts_of() == ResponseFacts()
     assert facts_of(b"", b"") == ResponseFacts()
+    assert facts_of(b"", content_encoding="br") == ResponseFacts()
+    assert facts_of(content_encoding="x") == ResponseFacts()
+
+
+@pytest.mark.parametrize(("header", "encode"), ENCODERS.values(), ids=ENCODERS)
+def test_an_end_before_anything_is_decoded(
+    header: str, encode: Callable[[bytes], bytes]
+) -> None:
+    """What was cut off before any of it could be read is no empty body."""
+    assert facts_of(encode(REPLY)[:3], content_encoding=header).unreadable
+
+
+@pytest.mark.parametrize("content_encoding", ["", "zstd", "x"])
+def test_what_is_above_the_limit(content_encoding: str) -> None:
+    """It is told apart from what is only broken."""
+    body = zstandard(b" " * (MAX_DECODED_BYTES + 1))
+    reader = ResponseReader(
+        CHAT, status=200, content_type=JSON, content_encoding=content_encoding
+    )
+    reader.feed(body)
+    reader.end()
+
+    assert reader.exceeded is (content_encoding == "zstd")
+    assert reader.facts.unreadable
 
 
 def test_end_counts_once() -> None:
@@ -496,7 +557,7 @@ JUNK = st.binary(max_size=40) | st.sampled_from(
 @given(
     st.lists(JUNK, max_size=8),
     st.sampled_from([SSE, JSON, "", "text/html"]),
-    st.sampled_from(["", "gzip", "deflate", "br"]),
+    st.sampled_from(["", "gzip", "deflate", "br", "zstd", "gzip, br"]),
     st.sampled_from([CHAT, MESSAGES]),
 )
 def test_nothing_raises(
