@@ -381,6 +381,16 @@ async def test_a_message_of_anthropic(scene: Scene, app: Callable[..., Any]) -> 
     await scene.ledger_shows(SIDES)
 
 
+async def test_embeddings(scene: Scene, app: Callable[..., Any]) -> None:
+    """Of vectors, only what goes in is charged; caps on output do not touch them."""
+    scene.upstream.play(reply(b'{"embedding": [0.1], "inputTextTokenCount": 3}'))
+    asked = json.dumps({"inputText": "Tell me."})
+    await asyncio.to_thread(app().invoke_model, modelId=MODEL, body=asked)
+
+    assert received(scene).body == asked.encode()
+    await scene.ledger_shows((3, 0))
+
+
 async def test_the_sdk_of_anthropic(scene: Scene) -> None:
     """Anthropic's own SDK for Bedrock sends the key as a bearer's, by plain HTTP too."""
     scene.upstream.play(*stream(*invoked()))
@@ -444,7 +454,7 @@ async def test_other_refusals(scene: Scene, app: Callable[..., Any]) -> None:
         assert told["Error"]["Code"] == kind
         assert told["ResponseMetadata"]["HTTPStatusCode"] == status
         assert told["ResponseMetadata"]["HTTPHeaders"]["x-tokenweir-refusal"]
-    told = await failed(app().invoke_model, modelId=MODEL, body='{"inputText": "Hi"}')
+    told = await failed(app().invoke_model, modelId=MODEL, body='{"prompt": "Hi"}')
     assert told["Error"]["Code"] == "ValidationException"
     assert "Converse" in told["Error"]["Message"]
     assert scene.upstream.requests == []

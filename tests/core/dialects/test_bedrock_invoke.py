@@ -51,7 +51,7 @@ def test_facts() -> None:
     "other",
     [
         {"prompt": "Hi", "max_gen_len": 5},
-        {"inputText": "Hi"},
+        {"inputText": "Hi", "textGenerationConfig": {"maxTokenCount": 5}},
         {"anthropic_version": None, "messages": []},
         {"anthropic_version": 1, "messages": []},
     ],
@@ -88,6 +88,22 @@ def test_prices_that_headers_choose(name: str, value: str, *, is_usual: bool) ->
 
     with pytest.raises(MalformedRequestError, match=name):
         invoke.parse_request(body())
+
+
+def test_embeddings() -> None:
+    """Vectors are asked for in their makers' words, and tokens of the text settled."""
+    request = INVOKE.parse_request(b'{"inputText": "Hi"}')
+    facts = ResponseFacts()
+    INVOKE.read_body(b'{"embedding": [0.1], "inputTextTokenCount": 3}', facts)
+
+    assert (request.model, request.output_cap, request.can_be_capped) == (
+        MODEL,
+        0,
+        False,
+    )
+    assert (facts.usage, facts.usage_final) == (TokenUsage(input_tokens=3), True)
+    with pytest.raises(MalformedRequestError):
+        INVOKE.parse_request(b'{"inputText": "Hi", "anthropic_version": null}')
 
 
 def test_edits() -> None:

@@ -1,9 +1,9 @@
 """
-Amazon Bedrock's InvokeModel, for Anthropic's models.
+Amazon Bedrock's InvokeModel, for Anthropic's models and for embeddings.
 
 Bodies are what the model's maker takes and answers. Those of Anthropic's messages are
-read; of others nobody here knows what they cost, so they are refused: Converse has the
-same models.
+read, and embeddings, which Converse does not have. Of others nobody here knows what they
+cost, so they are refused: Converse has the same models.
 
     /model/{model}/invoke
     /model/{model}/invoke-with-response-stream    (events in AWS' frames)
@@ -15,7 +15,7 @@ import binascii
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tokenweir.core.dialects import bedrock_error, fields
+from tokenweir.core.dialects import bedrock_embed, bedrock_error, fields
 from tokenweir.core.dialects.anthropic_messages import AnthropicMessages, read_request
 from tokenweir.core.dialects.base import Edits, ErrorFacts, ModelRequest, ResponseFacts
 from tokenweir.core.dialects.path_form import Called
@@ -65,13 +65,15 @@ class BedrockInvoke:
             raise MalformedRequestError(text)
         members = parse_object(body)
         fields.check_names(members)
+        model = fields.model_name({"model": self._called.model})
+        if _VERSION not in members and bedrock_embed.is_embedding(members):
+            return bedrock_embed.read_request(members, model)
         if not isinstance(members.get(_VERSION), str):
             text = (
-                "InvokeModel is metered here for Anthropic's messages only, which have "
-                f"`{_VERSION}`: call this model by Converse."
+                "InvokeModel is metered here for Anthropic's messages, which have "
+                f"`{_VERSION}`, and for embeddings: call this model by Converse."
             )
             raise MalformedRequestError(text, _VERSION)
-        model = fields.model_name({"model": self._called.model})
         rest = {n: value for n, value in members.items() if n not in _OF_BEDROCK}
         return read_request(rest, model, stream=self._called.streams)
 
@@ -101,7 +103,11 @@ class BedrockInvoke:
 
     def read_body(self, body: bytes, facts: ResponseFacts) -> None:
         """Take a whole JSON reply."""
-        _MESSAGES.read_body(body, facts)
+        reply = read_value(body)
+        if bedrock_embed.is_reply(reply):
+            bedrock_embed.read_reply(reply, facts)
+        else:
+            _MESSAGES.read_body(body, facts)
         _forget_name(facts)
 
     def error_body(self, error: ErrorFacts) -> bytes:
