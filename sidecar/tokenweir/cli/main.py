@@ -23,6 +23,7 @@ SUBCOMMANDS = (
     "policy",
     "usage",
     "audit",
+    "calibration",
     "export",
     "ledger",
     "prices",
@@ -85,6 +86,16 @@ class _Parser(argparse.ArgumentParser):
         )
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Leaves room for the indent of commands, which argparse forgets."""
+
+    def add_argument(self, action: argparse.Action) -> None:
+        """Add *action*, and see how long the names in it are."""
+        super().add_argument(action)
+        if action.nargs == argparse.PARSER:
+            self._action_max_length += self._indent_increment
+
+
 def _parsed(
     parser: argparse.ArgumentParser, argv: Sequence[str] | None
 ) -> argparse.Namespace:
@@ -101,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="tokenweir",
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Help,
     )
     parser.add_argument(
         "--version", action="version", version=f"tokenweir {__version__}"

@@ -106,6 +106,11 @@ class CalibrationLedger:
                 found |= _told(tenant, fields)
         return found
 
+    async def tenants(self) -> list[str]:
+        """Return whose estimates something is known of. Raises like the others."""
+        found = await self._link.scan(keys.LEARNED)
+        return sorted(key.partition("}" + keys.LEARNED_OF)[2] for key in found)
+
     async def forget(self, tenant: str, spots: Sequence[Spot]) -> None:
         """See `CalibrationStore`."""
         rows: list[str | int] = []

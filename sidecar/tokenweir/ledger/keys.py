@@ -59,6 +59,9 @@ SWEEPER_LEASE = "{tw:sweeper}:lease"
 REBUILD_LEASE = "{tw:rebuild}:lease"
 # What SCAN finds the counters of budgets by, under all tags.
 COUNTERS = "{tw:*}:w:*"
+# What SCAN finds what is learned of estimates by, and what stands before the tenant.
+LEARNED = "{tw:*}:l:*"
+LEARNED_OF = ":l:"
 GOVERNANCE = "{twg}"
 
 # How long keys are kept after they were last written. None is kept for ever.
@@ -157,4 +160,4 @@ def prompt_text(tag: str, digest: str) -> str:
 
 def learned(tag: str, tenant: str) -> str:
     """Return the key of what is learned of *tenant*'s estimates."""
-    return f"{root(tag)}:l:{tenant}"
+    return f"{root(tag)}{LEARNED_OF}{tenant}"
