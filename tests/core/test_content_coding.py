@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from tests.core.codings.encoders import zstandard
 from tokenweir.core.content_coding import (
+    CODINGS,
+    Bounded,
     Decoder,
     codings_of,
     decoder_for,
@@ -294,3 +296,12 @@ def test_comes_in_steps(content_encoding: str, chunk: bytes) -> None:
 
     assert max(map(len, pieces)) <= 64 * 1024
     assert len(pieces) >= len(chunk) // 4_096
+
+
+def test_how_many_streams_have_come() -> None:
+    """Members and frames are counted as they end, for whoever limits them."""
+    decoding = Bounded(CODINGS["zstd"](), 1_000)
+    for _ in range(3):
+        list(decoding.feed(zstandard(b"a")))
+
+    assert decoding.streams == 3

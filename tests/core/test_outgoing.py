@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.examples import CHAT, NOW_MS, PROVIDER_KEY, head, hold, policy
-from tests.wire import chat
+from tests.examples import CHAT, MESSAGES, NOW_MS, PROVIDER_KEY, head, hold, policy
+from tests.wire import chat, messages
 from tokenweir.core.admission import Plan, Target
 from tokenweir.core.caps import NO_CAP, OutputCap
 from tokenweir.core.commands import Forward
@@ -373,3 +373,25 @@ def test_encoded_body(decoded: bool, upstream_model: str | None) -> None:
     is_plain = "content-encoding" in told.remove_headers
     assert (told.body is None) is (upstream_model is None)
     assert is_plain is (decoded and told.body is not None)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/v1/models", None),
+        ("POST", f"{MESSAGES}/count_tokens", messages()),
+    ],
+)
+def test_whose_answer_nobody_reads(method: str, path: str, body: bytes | None) -> None:
+    """What costs no tokens passes as it is, with a ticket that tells no dialect."""
+    request_head = head(method, path, ended=body is None)
+    entry = entry_of(request_head)
+    request = None if body is None else entry.errors.parse_request(body)
+    incoming = Incoming(request_head, entry, NOW_MS, request, RequestBody(body or b""))
+    model = replace(MODEL, name=request.model) if request else None
+    target = Target(POLICY.providers["openai"], model, request.model if request else "")
+    plan = Plan(target, hold().subject, (), OnLedgerFailure.CLOSED)
+    sent = forward(incoming, Admitted(POLICY, plan, hold(), Granted("1")))
+
+    assert (sent.body, sent.strip_usage) == (None, False)
+    assert sent.ticket.dialect == ""
