@@ -90,13 +90,13 @@ def forward(incoming: Incoming, admitted: Admitted) -> Forward:
         new_path = version + new_path.removeprefix(_VERSION)
     if new_path != path:
         changes = (*changes, (":path", new_path))
+    if body is not None and incoming.body.decoded:
+        # An edited body goes as it is: nobody would gain from encoding it again.
+        removals = (*removals, "content-encoding")
     ticket = _ticket(incoming, admitted)
     return Forward(
         ticket, changes, removals, body, edits.include_usage, incoming.body.kept_texts
     )
-    if body is not None and incoming.body.decoded:
-        # An edited body goes as it is: nobody would gain from encoding it again.
-        removals = (*removals, "content-encoding")
 
 
 def _edits(request: ModelRequest | None, plan: Plan) -> Edits:
