@@ -76,6 +76,7 @@ def test_a_cap_in_the_words_of_the_model() -> None:
         {"additionalModelRequestFields": []},
         {"additionalModelRequestFields": {"max_tokens": True}},
         {"additionalModelRequestFields": {"Max_Tokens": 5}},
+        {"InferenceConfig": {"maxTokens": 5}},
         {"serviceTier": "flex"},
         {"performanceConfig": 1},
         {"messages": {}},

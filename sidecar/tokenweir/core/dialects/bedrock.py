@@ -18,6 +18,7 @@ from tokenweir.core.dialects.anthropic_messages import thinking_tokens
 from tokenweir.core.dialects.base import Edits, ErrorFacts, ModelRequest, ResponseFacts
 from tokenweir.core.dialects.bedrock_prompt import read_prompt
 from tokenweir.core.dialects.bedrock_reply import read_reply, read_stream_event
+from tokenweir.core.dialects.bedrock_spelling import check_spelling
 from tokenweir.core.dialects.fields import Members
 from tokenweir.core.dialects.path_form import Called
 from tokenweir.core.errors import MalformedRequestError
@@ -52,6 +53,7 @@ class Bedrock:
         """Read a body. Raises: MalformedRequestError."""
         assert self._called is not None
         members = parse_object(body)
+        check_spelling(members)
         place = _place_of_cap(members)
         holder = fields.mapping(members, place[0])
         return ModelRequest(
