@@ -106,7 +106,7 @@ def test_levels_are_read(
     name = "acme.requests_per_minute|requests_per_minute|tenant=acme"
     client.set(f"{{{_tag()}}}:b:{name}", bucket)
     before = {key: client.dump(key) for key in client.scan_iter()}
-    rights = ("+get", "+zrange", "+zmscore", "+time", "+client|setinfo")
+    rights = ("+get", "+hgetall", "+zrange", "+zmscore", "+time", "+client|setinfo")
     looker = ("SETUSER", "looker", "on", ">pw", "%R~*", *rights)
     client.execute_command("ACL", *looker)  # type: ignore[no-untyped-call]
     url = server.url.replace("unix://", "unix://looker:pw@")

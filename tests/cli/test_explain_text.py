@@ -18,6 +18,7 @@ from tests.explain.asking import (
     used_up,
 )
 from tokenweir.cli.explain_text import text_of
+from tokenweir.core.calibration import Learned, Place, Side
 from tokenweir.core.hold import Stale
 from tokenweir.core.policy import KeyEnd
 from tokenweir.explain.explanation import Answers, Explanation
@@ -72,6 +73,16 @@ async def test_admitted(tmp_path: Path) -> None:
     assert "  acme.concurrency: it is for the models claude-*\n" in said
     assert "\ndecision\n  admitted\n" in said
     assert "  sent with the provider's credential, timeouts default" in said
+
+
+async def test_a_correction_is_told(tmp_path: Path) -> None:
+    """By how much, and that reports have taught it."""
+    source = Source()
+    place = Place("acme", "openai", "gpt-4o", "chat_completions")
+    source.known[place, Side.INPUT] = Learned(9, 900, 693_147, 100, 0)
+    said = checked(await explain(ask(policy(tmp_path), body()), source))
+
+    assert "(estimated, text times 2.00 as reports have taught), at most" in said
 
 
 async def test_downgraded(tmp_path: Path) -> None:

@@ -12,10 +12,12 @@ import yaml
 from tests.cases.priced import overlay
 from tokenweir.config.load import load_policy
 from tokenweir.core.bucket import Bucket
+from tokenweir.core.calibration import Learned
 from tokenweir.core.hold import Limit
 from tokenweir.core.levels import Levels
 from tokenweir.core.policy import Policy
 from tokenweir.explain.question import Question, question_of, with_key_id
+from tokenweir.ledger.calibration import Spot
 from tokenweir.ledger.levels_reader import LevelSource
 
 KEY, CREDENTIAL = "sk-tw-CANARY-app", "sk-provider-CANARY"
@@ -97,6 +99,7 @@ class Source(LevelSource):
         self.made = levels or Levels()
         self.moment = now_ms
         self.asked: list[tuple[str, int]] = []
+        self.known: dict[Spot, Learned] = {}
 
     async def now_ms(self) -> int:
         return self.moment
@@ -105,6 +108,13 @@ class Source(LevelSource):
         assert all(isinstance(limit, Limit) for limit in limits)
         self.asked.append((tag, now_ms))
         return self.made
+
+    async def learned(self, tenant: str) -> dict[Spot, Learned]:
+        return {
+            spot: found
+            for spot, found in self.known.items()
+            if spot[0].tenant == tenant
+        }
 
 
 def used_up() -> Source:

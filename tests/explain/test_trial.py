@@ -11,6 +11,7 @@ import pytest
 
 from tests.explain.asking import NOW_MS, Raising, Source, ask, body, policy, used_up
 from tests.forms import form
+from tokenweir.core.calibration import Learned, Place, Side
 from tokenweir.core.commands import Forward, Reject
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import Denied, Granted
@@ -57,6 +58,20 @@ async def test_admitted(tmp_path: Path) -> None:
         "acme.budget_usd_per_day": False,
     }
     assert (found.edits, found.faults, found.now_ms) == ({}, (), NOW_MS)
+
+
+async def test_what_was_learned_is_used(tmp_path: Path) -> None:
+    """The caller's estimates are corrected as a processor would, and others' are not."""
+    usual = await told(tmp_path, body())
+    for tenant, factor in (("acme", 2.0), ("globex", 1.0)):
+        place = Place(tenant, "openai", "gpt-4o", "chat_completions")
+        source = Source()
+        source.known[place, Side.INPUT] = Learned(9, 900, 693_147, 100, 0)
+        found = await explain(ask(policy(tmp_path), body()), source)
+
+        [count] = found.counts
+        assert count.factor == pytest.approx(factor, rel=1e-3)
+        assert count.tokens == pytest.approx(factor * usual.counts[0].tokens, rel=0.01)
 
 
 async def test_downgraded(tmp_path: Path) -> None:

@@ -10,11 +10,14 @@ import redis
 
 from tests.ledger.builders import START_MS, TAG, Clock, Recorder
 from tests.servers import Server
+from tokenweir.core.calibration import Batch, Place, Side
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import Amounts, Limit
 from tokenweir.core.holding import Account, Share, key_of
 from tokenweir.core.policy import Axis
+from tokenweir.ledger.calibration import CalibrationLedger
 from tokenweir.ledger.levels_reader import LevelsReader
+from tokenweir.ledger.link import Link
 from tokenweir.ledger.redis import RedisStore
 
 HOUR = 3_600_000
@@ -129,3 +132,14 @@ def _everything(server: Server) -> dict[bytes, bytes]:
     with redis.Redis(unix_socket_path=str(server.path)) as client:
         names: list[bytes] = list(client.scan_iter())
         return {name: client.dump(name) for name in names}
+
+
+async def test_what_was_learned(valkey: Server, reader: LevelsReader) -> None:
+    """Of one tenant, as it is kept."""
+    spot = (Place("acme", "vllm", "m", "chat_completions"), Side.INPUT)
+    link = Link(valkey.url, Recorder(), deadline_seconds=30)
+    await CalibrationLedger(link).learn("acme", {spot: Batch(5, 500, 0, 500 * 20)})
+    await link.close()
+
+    assert set(await reader.learned("acme")) == {spot}
+    assert await reader.learned("globex") == {}

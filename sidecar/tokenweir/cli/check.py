@@ -17,6 +17,7 @@ from tokenweir.cli.check_ledger import (
     lines,
     look,
 )
+from tokenweir.cli.check_tokenizers import load_tokenizers
 from tokenweir.cli.found_ledger import no_answer
 from tokenweir.cli.ledger_option import HELP as LEDGER_HELP
 from tokenweir.cli.ledger_option import LedgerOptionError, ledger_url
@@ -112,6 +113,8 @@ def run(arguments: argparse.Namespace) -> int:
         return EXIT_USAGE
     try:
         policy = load_policy(file, os.environ, credentials=credentials)
+        if credentials:
+            load_tokenizers(policy)
     except PolicyError as error:
         return _tell_problems(error, arguments)
     found = None
@@ -155,7 +158,7 @@ def _look(policy: Policy, url: str, arguments: argparse.Namespace) -> Found:
     except KeyFileError as error:
         raise _LookError(str(error), EXIT_USAGE) from None
     except LedgerUnavailableError as error:
-        text = _NOT_ALLOWED if is_forbidden(error) else no_answer(url)
+        text = _NOT_ALLOWED if is_forbidden(error) else no_answer(url, error)
         raise _LookError(text, EXIT_PROBLEMS) from None
     except PolicyError as error:
         text = f"The keys that are issued can't be used: {error.problems[0]}"

@@ -147,12 +147,18 @@ def _takes(each: Reserving, counts: Iterable[Count]) -> Iterator[str]:
     if not amounts.input_tokens and not amounts.output_tokens:
         yield "  takes     1 request, no tokens"
         return
-    how = [_HOW[count.source] for count in counts if count.tokens]
+    how = [_how(count) for count in counts if count.tokens]
     source = f" ({how[-1]})" if how and model else ""
     worst = f"at most {amounts.output_tokens:,} out"
     cost = amount(Axis.BUDGET_USD, amounts.cost_nanousd)
     money = f", at most {cost}" if amounts.cost_nanousd else ""
     yield f"  takes     1 request, {amounts.input_tokens:,} tokens in{source}, {worst}{money}"
+
+
+def _how(count: Count) -> str:
+    if count.factor == 1.0:
+        return _HOW[count.source]
+    return f"{_HOW[count.source]}, text times {count.factor:.2f} as reports have taught"
 
 
 def _row(standing: Standing) -> list[Cell]:

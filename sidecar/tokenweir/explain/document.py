@@ -40,7 +40,12 @@ def document_of(answers: Answers) -> Json:
         "caller": _caller(told, answers.governed),
         "target": _target(told),
         "counts": [
-            {"model": each.model, "tokens": each.tokens, "source": each.source}
+            {
+                "model": each.model,
+                "tokens": each.tokens,
+                "source": each.source,
+                "factor": round(each.factor, 4),
+            }
             for each in told.counts
         ],
         "reservations": [_reserving(each) for each in told.reservings],

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tokenweir.core.budget import window_at
+from tokenweir.core.calibration import Learned
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import (
     Denied,
@@ -23,6 +24,7 @@ from tokenweir.core.levels import Levels
 from tokenweir.core.policy import BUDGETS
 from tokenweir.core.rejection import QuotaFailure
 from tokenweir.core.tag import Tag
+from tokenweir.ledger.calibration import Spot
 from tokenweir.ledger.levels_reader import LevelSource
 from tokenweir.ledger.tagged import TaggedLedger
 
@@ -78,6 +80,10 @@ class NothingUsed:
     ) -> Levels:
         """See `LevelSource`."""
         return Levels()
+
+    async def learned(self, tenant: str) -> Mapping[Spot, Learned]:  # noqa: ARG002
+        """See `LevelSource`."""
+        return {}
 
 
 class DryLedger:

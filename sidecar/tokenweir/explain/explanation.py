@@ -18,11 +18,16 @@ from tokenweir.extproc.messages import LocalReply
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A prompt was counted: *tokens*, for *model*, how well by *source*."""
+    """
+    A prompt was counted: *tokens*, for *model*, how well by *source*.
+
+    *factor* was learned from reports, and corrects the tokens of text.
+    """
 
     model: str
     tokens: int
     source: Source
+    factor: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

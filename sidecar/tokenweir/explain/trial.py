@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tokenweir.core.calibration import Place
+from tokenweir.core.calibration import Learned, Place
 from tokenweir.core.commands import Answer, AwaitBody, Forward, Reject
 from tokenweir.core.counting import NO_HINTS, Hints
 from tokenweir.core.dialects import by_route
@@ -31,6 +31,7 @@ from tokenweir.explain.explanation import Count, Explanation
 from tokenweir.explain.question import Question
 from tokenweir.extproc.messages import LocalReply
 from tokenweir.extproc.respond import respond
+from tokenweir.ledger.calibration import Spot
 from tokenweir.ledger.levels_reader import LevelSource
 from tokenweir.telemetry.fanout import Fanout
 from tokenweir.telemetry.hooks import ExchangeDetails
@@ -63,6 +64,8 @@ async def explain_each(
     tokens = TokenCounter(
         limits=CountLimits(time_s=PATIENT_SECONDS / 4), on_fault=heard.fault
     )
+    learned = await _learned(question, sources[0])
+    tokens.recall = lambda place, side: learned.get((place, side))
     try:
         told = [
             await _explain(question, DryLedger(source, now_ms), tokens, now_ms)
@@ -72,6 +75,12 @@ async def explain_each(
         tokens.close()
     faults = tuple(heard.faults)
     return tuple(replace(each, faults=each.faults + faults) for each in told)
+
+
+async def _learned(question: Question, source: LevelSource) -> Mapping[Spot, Learned]:
+    """Return what the caller's estimates are corrected by."""
+    who = identify(question.policy, credentials_in(question.head))
+    return await source.learned(who.tenant.name) if isinstance(who, Caller) else {}
 
 
 async def _explain(
@@ -209,7 +218,8 @@ class _Counter:
         # Loading takes longer than a count may; what is refused before needs none.
         await asyncio.to_thread(self._counter.preload, [model])
         count = await self._counter.count_prompt(prompt, model, tokenizer, hints)
-        self.counts.append(Count(model, count.tokens, count.source))
+        told = Count(model, count.tokens, count.source, count.factor)
+        self.counts.append(told)
         return count
 
     async def count_texts(

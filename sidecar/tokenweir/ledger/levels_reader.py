@@ -1,22 +1,24 @@
 """
 How limits stand in Redis, read and not touched.
 
-Every command here only reads: GET, TIME, ZRANGE, ZMSCORE. What is read is not one
+Every command here only reads: GET, HGETALL, TIME, ZRANGE, ZMSCORE. What is read is not one
 moment's picture, and is old by the time it is looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from tokenweir.core.budget import window_at
+from tokenweir.core.calibration import Learned
 from tokenweir.core.hold import Limit
 from tokenweir.core.holding import key_of
 from tokenweir.core.levels import Levels
 from tokenweir.core.policy import BUDGETS, Axis
 from tokenweir.core.slots import Slots
 from tokenweir.ledger import keys, wire
+from tokenweir.ledger.calibration import CalibrationLedger, Spot
 from tokenweir.ledger.link import Command, Link
 from tokenweir.telemetry.hooks import LedgerEvents
 
@@ -30,6 +32,13 @@ class LevelSource(Protocol):
     async def levels(self, tag: str, limits: Sequence[Limit], now_ms: int) -> Levels:
         """
         Return a copy of how *limits* under *tag* stand.
+
+        Raises: LedgerUnavailableError.
+        """
+
+    async def learned(self, tenant: str) -> Mapping[Spot, Learned]:
+        """
+        Return what *tenant*'s estimates of tokens are corrected by.
 
         Raises: LedgerUnavailableError.
         """
@@ -59,6 +68,10 @@ class LevelsReader:
                 if text:
                     levels.buckets[key_of(limit)] = wire.bucket_of(text)
         return levels
+
+    async def learned(self, tenant: str) -> Mapping[Spot, Learned]:
+        """See `LevelSource`."""
+        return await CalibrationLedger(self._link).read([tenant])
 
     async def close(self) -> None:
         """Give connections back."""

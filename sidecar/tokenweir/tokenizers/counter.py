@@ -74,11 +74,13 @@ class Counted:
             used for any of it: ratios, media, samples, corrections.
         text_tokens: Of a prompt that is all text and was counted whole, before any
             correction; else 0.
+        factor: Of a correction; 1: none.
     """
 
     tokens: int
     source: Source
     text_tokens: int = field(default=0, compare=False)
+    factor: float = field(default=1.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +308,7 @@ class TokenCounter:
             max(job.least, parts.other + text),
             Source.ESTIMATED if is_estimate else Source.COUNTED,
             math.ceil(parts.text) if job.teaches and not count.estimated else 0,
+            correction.factor,
         )
 
 
