@@ -258,7 +258,7 @@ def _gemini() -> Server:
         for word in WORDS
     ]
     return Server(
-        "Gemini's OpenAI API",
+        "Gemini",
         (*speaks, chunk(STOP, usage=usage), DONE),
         whole({"content": STORY}, usage),
         TokenUsage(input_tokens=18, output_tokens=12),
