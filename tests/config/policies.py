@@ -50,7 +50,7 @@ providers:
     version_path: /v4
     ask_for_usage: false
     priced_as: azure
-  local: {{base_url: "http://10.0.0.5:8000", dialect: openai, allow_plaintext: true}}
+  local: {{base_url: "http://10.0.0.5:8000", dialect: openai, allow_plaintext: true, http2: true}}
   claude: {{base_url: "https://api.anthropic.com", dialect: anthropic}}
 models:
   gpt-4o-mini:

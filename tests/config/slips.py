@@ -91,6 +91,7 @@ SLIPS = [
         "machine: use https, or say `allow_plaintext: true` (line 3)"),
     ),
     ('"https://api.anthropic.com"', "http://localhost, ca_file: /ca.pem", "providers.claude.ca_file: has no effect with http (line 4)"),
+    ("dialect: anthropic", "dialect: anthropic, http2: true", "providers.claude.http2: goes with http only: over https both sides agree on it (ALPN) (line 4)"),
     ("dialect: anthropic", "dialect: anthropic, ca_file: ca.pem", "providers.claude.ca_file: must be a path that begins with / (line 4)"),
     ("dialect: anthropic", "dialect: anthropic, ca_file: /no/such.pem", "providers.claude.ca_file: can't be read: no such file or directory (line 4)"),
     ("dialect: anthropic", "dialect: claude", "providers.claude.dialect: must be 'openai', 'anthropic', 'azure', 'gemini' or 'bedrock' (line 4)"),

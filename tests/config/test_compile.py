@@ -84,6 +84,7 @@ def test_providers() -> None:
         "unknown_paths": "opaque",
         "version_path": "/v4",
         "ask_for_usage": False,
+        "http2": True,
     }
 
     assert compiled(providers={"b": provider}).providers["b"] == Provider(
@@ -100,6 +101,7 @@ def test_providers() -> None:
         opaque_paths=("*",),
         version_path="/v4",
         ask_for_usage=False,
+        http2=True,
     )
 
 

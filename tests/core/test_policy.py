@@ -127,6 +127,7 @@ def test_paths_that_pass(asked: str, passes: bool) -> None:
         {"path_prefix": ""},
         {"ca_file": "/ca.pem"},
         {"cert_file": "/c.pem", "key_file": "/k.pem"},
+        {"http2": True},
     ],
 )
 def test_a_provider_that_is_another(change: dict[str, Any]) -> None:

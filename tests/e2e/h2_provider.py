@@ -1,5 +1,5 @@
 """
-A provider that plays scripts over HTTP/2, with TLS and ALPN.
+A provider that plays scripts over HTTP/2, with TLS and ALPN or by prior knowledge.
 
     async with H2Provider(authority.server_context("localhost", alpn=("h2",))) as far:
         far.play(Answer(200), b"{}", END)
@@ -69,7 +69,7 @@ class H2Provider:
         resets: How many streams the other side has reset.
     """
 
-    def __init__(self, tls: ssl.SSLContext) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.requests: list[Received] = []
         self.resets = 0
         self._tls = tls

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import brotli
+import httpx
 import pytest
 import pytest_asyncio
 
@@ -17,6 +18,7 @@ from tests.cases.apis import ANTHROPIC, OPENAI, TOLD, Api, both_apis, story
 from tests.cases.connection import Answer, Connection, request
 from tests.cases.scene import Scene
 from tests.core.codings.encoders import ENCODERS, zstandard
+from tests.pod import KEY
 from tests.scripted_upstream import event_stream, reply
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
@@ -317,3 +319,33 @@ async def test_codings_in_several_headers(scene: Scene) -> None:
     assert (taken.status, also.status) == (200, 200)
     refused(not_taken, 400, "malformed_request")
     await scene.ledger_shows(CHARGED, CHARGED)
+
+
+@pytest.mark.parametrize("size_bytes", [LIMIT, LIMIT + 1, 3 * LIMIT])
+@pytest.mark.parametrize("announced", [True, False], ids=["length", "frames"])
+@pytest.mark.parametrize("coding", ["plain", "zstd"])
+async def test_the_limit_over_http2(
+    scene: Scene, size_bytes: int, announced: bool, coding: str
+) -> None:
+    """The limit is the same in HTTP/2, with a length or without."""
+    await scene.clear()
+    scene.upstream.play(reply(OPENAI.reply("Hi.", TOLD)))
+    header, encode = ENCODERS.get(coding, ("identity", bytes))
+    bare = OPENAI.request(stream=False)
+    body = encode(bare[:-1] + b" " * (size_bytes - len(bare)) + b"}")
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for at in range(0, len(body), 100_000):
+            yield body[at : at + 100_000]
+
+    async with httpx.AsyncClient(http1=False, http2=True, timeout=60) as app:
+        answer = await app.post(
+            f"http://127.0.0.1:{scene.pod.port}{OPENAI.path}",
+            content=body if announced else pieces(),
+            headers={"authorization": f"Bearer {KEY}", "content-encoding": header},
+        )
+
+    assert answer.http_version == "HTTP/2"
+    assert answer.status_code == (200 if size_bytes <= LIMIT else 413)
+    assert ("x-tokenweir-refusal" in answer.headers) is (size_bytes > LIMIT)
+    await scene.ledger_shows(*[CHARGED] * (size_bytes <= LIMIT))

@@ -37,46 +37,62 @@ UNTOLD = b"".join(map(OPENAI.delta, WORDS))
 
 @dataclass
 class Far:
-    """A pod beside two providers: one of HTTP/1.1, and *far*, of HTTP/2 over TLS."""
+    """A pod beside a provider of HTTP/2, that of a *model*."""
 
     scene: Scene
     provider: H2Provider
+    model: str
 
     async def ask(self, body: bytes) -> bytes:
-        """Ask *far* over HTTP/1.1; return whatever came, framing and all."""
-        asked = body.replace(b"gpt-4o", b"far")
+        """Ask the provider over HTTP/1.1; return whatever came, framing and all."""
+        asked = body.replace(b"gpt-4o", self.model.encode())
         async with Connection.open(self.scene.pod.port) as app:
             await app.send(request(asked, headers=[("connection", "close")]))
             return await app.everything()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def far(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Far]:
-    """Give the module its pod."""
+async def pod_of_all(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[dict[str, Far]]:
+    """Give the module its pod, beside a provider of HTTP/1.1 and two of HTTP/2."""
     folder: Path = tmp_path_factory.mktemp("authority")
     authority = Authority.create(folder)
     context = authority.server_context("localhost", alpn=("h2",))
-    async with contextlib.AsyncExitStack() as stack:
-        provider = await stack.enter_async_context(H2Provider(context))
+    async with H2Provider(context) as tls, H2Provider() as plain:
 
         def adapt(content: dict[str, Any]) -> None:
-            content["providers"]["far"] = {
-                "base_url": f"https://localhost:{provider.port}",
+            content["providers"]["tls"] = {
+                "base_url": f"https://localhost:{tls.port}",
                 "dialect": "openai",
                 "ca_file": str(authority.file),
             }
-            content["models"]["far"] = {"provider": "far"}
+            content["providers"]["plain"] = {
+                "base_url": f"http://127.0.0.1:{plain.port}",
+                "dialect": "openai",
+                "http2": True,
+            }
+            content["models"] |= {name: {"provider": name} for name in ("tls", "plain")}
 
-        scene = await stack.enter_async_context(Scene.open(quotas=QUOTAS, adapt=adapt))
-        yield Far(scene, provider)
+        async with Scene.open(quotas=QUOTAS, adapt=adapt) as opened:
+            yield {
+                "tls": Far(opened, tls, "tls"),
+                "plain": Far(opened, plain, "plain"),
+            }
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def scene(far: Far) -> Scene:
+async def scene(pod_of_all: dict[str, Far]) -> Scene:
     """Give a test the pod with an empty ledger."""
-    await far.scene.clear()
-    far.scene.upstream.play(reply(REPLY))
-    return far.scene
+    opened = await pod_of_all["tls"].scene.clear()
+    opened.upstream.play(reply(REPLY))
+    return opened
+
+
+@pytest_asyncio.fixture(params=["tls", "plain"], loop_scope="module")
+async def far(pod_of_all: dict[str, Far], request: pytest.FixtureRequest) -> Far:
+    """Give a test each of the providers of HTTP/2."""
+    return pod_of_all[request.param]
 
 
 # === apps =========================================================================
@@ -221,7 +237,7 @@ async def test_a_reply(scene: Scene, far: Far) -> None:
     assert REPLY in await far.ask(BODY)
 
     [received] = far.provider.requests
-    assert bytes(received.body) == BODY.replace(b"gpt-4o", b"far")
+    assert bytes(received.body) == BODY.replace(b"gpt-4o", far.model.encode())
     assert received.headers["accept-encoding"] == "identity"
     await scene.ledger_shows(CHARGED)
 
@@ -250,7 +266,7 @@ async def test_a_stream(scene: Scene, far: Far, name: str) -> None:
 async def test_on_both_sides(scene: Scene, far: Far) -> None:
     """HTTP/2 in and HTTP/2 out: frames, many at once, each its own exchange."""
     far.provider.play(STREAM, EVENTS[:99], Then.PAUSE, EVENTS[99:], Trailers())
-    body = OPENAI.request(model="far")
+    body = OPENAI.request(model=far.model)
 
     async with AppH2.open(scene.pod.port) as app:
         streams = [app.begin(PATH, body, end=True) for _ in range(8)]

@@ -115,6 +115,7 @@ def _provider(name: str, entry: ProviderEntry, credential: Secret | None) -> Pro
         output_cap_field=entry.output_cap_field,
         version_path=entry.version_path,
         ask_for_usage=entry.ask_for_usage,
+        http2=entry.http2,
     )
 
 

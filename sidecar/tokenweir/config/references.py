@@ -84,6 +84,9 @@ class References:
                     "would send the credential in plain text to another machine: use "
                     "https, or say `allow_plaintext: true`",
                 )
+            if entry.http2 and not plain:
+                text = "goes with http only: over https both sides agree on it (ALPN)"
+                yield Problem((*path, "http2"), text)
             yield from _certificates(entry, path)
 
     def _models(self) -> Iterator[Problem]:

@@ -118,6 +118,10 @@ class ProviderEntry(Entry):
         "(`stream_options`). `false` for servers of the OpenAI API that refuse to be "
         "asked, such as Mistral's, which report it in any case.",
     )
+    http2: bool = Field(
+        default=False,
+        description="Speaks HTTP/2 over plain `http` (h2c). Over `https` ALPN tells.",
+    )
     allow_plaintext: bool = Field(
         default=False,
         description="Lets the credential go over plain `http` to another machine.",

@@ -114,6 +114,7 @@ class Provider:
             the dialect has it.
         version_path: What its paths begin with in place of ``"/v1"``, or None.
         ask_for_usage: Whether streams are asked for it where the app did not.
+        http2: Over plain ``"http"``: by prior knowledge.
         cert_file: Certificates by which Envoy says who it is, or None.
         key_file: The private key of the first one, or None.
         files_digest: Stands for what these files hold. It is in no other digest: Envoy
@@ -132,6 +133,7 @@ class Provider:
     output_cap_field: str | None = None
     version_path: str | None = None
     ask_for_usage: bool = True
+    http2: bool = False
     cert_file: str | None = None
     key_file: str | None = None
     files_digest: str = ""
@@ -141,7 +143,8 @@ class Provider:
         """Ten hex digits that stand for all that Envoy was told of this provider."""
         where = (self.scheme, self.host, self.port, self.path_prefix, self.ca_file)
         who = (self.cert_file, self.key_file) if self.cert_file else ()
-        return _digest(self.name, *where, *who)
+        how = ("h2c",) if self.http2 else ()
+        return _digest(self.name, *where, *who, *how)
 
     def lets_pass(self, method: str, path: str) -> bool:
         """Tell if it takes requests to *path* (no query) that no dialect reads."""

@@ -128,6 +128,10 @@ def _provider_http(provider: Provider) -> HttpProtocolOptions:
             http_protocol_options=Http1ProtocolOptions(),
             http2_protocol_options=Http2ProtocolOptions(),
         )
+    elif provider.http2:
+        options.explicit_http_config = HttpProtocolOptionsExplicitHttpConfig(
+            http2_protocol_options=Http2ProtocolOptions()
+        )
     else:
         options.explicit_http_config = HttpProtocolOptionsExplicitHttpConfig(
             http_protocol_options=Http1ProtocolOptions()
