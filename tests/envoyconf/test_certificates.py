@@ -16,6 +16,7 @@ from tokenweir.core.policy import Provider
 from tokenweir.envoyconf.certificates import (
     SYSTEM_AUTHORITIES,
     file_of,
+    lacks_authorities,
     problems_of,
     secrets_of,
     tls_context,
@@ -89,6 +90,17 @@ def test_what_is_in_secrets(tmp_path: Path) -> None:
     assert secrets[2]["tls_certificate"]["private_key"] == {"filename": "/key.pem"}
     assert list(secrets_of(policy_of(PLAIN), LIVE)) == []
     assert file_of("a-b") == "secret-a-b.json"
+
+
+def test_the_system_has_no_authorities(tmp_path: Path) -> None:
+    """It is noticed where it matters: for providers that name none of their own."""
+    settings = replace(STATIC, ca_file=str(tmp_path / "ca.pem"))
+    policies = (policy_of(PLAIN, OWN), policy_of(SYSTEM))
+    before = [lacks_authorities(policy, settings) for policy in policies]
+    (tmp_path / "ca.pem").touch()
+    after = [lacks_authorities(policy, settings) for policy in policies]
+
+    assert (before, after) == ([False, True], [False, False])
 
 
 def test_files_that_can_be_used(tmp_path: Path) -> None:

@@ -64,9 +64,11 @@ class World:
         self.validated: list[Mapping[str, object]] = []
         self.envoy = self.worker()
 
-    def worker(self, *, asks: bool = False) -> LiveEnvoy:
+    def worker(self, *, asks: bool = False, ca_file: str = "/ca") -> LiveEnvoy:
         """Return what another worker of the pod has of it; *asks*: somebody before."""
-        settings = EnvoySettings(xds_dir=str(self.path), admin_socket="/a")
+        settings = EnvoySettings(
+            xds_dir=str(self.path), admin_socket="/a", ca_file=ca_file
+        )
         return LiveEnvoy(
             XdsRenderer(settings),
             XdsFolder(self.path),
@@ -165,6 +167,16 @@ def test_asked_before(world: World) -> None:
 
     assert world.files() == before
     assert "static_resources" in world.validated[-1]
+
+
+def test_no_authorities(world: World) -> None:
+    """Where Envoy is asked, it is on this machine: what it trusts must be there."""
+    before = world.files()
+    secure = provider("s", 443, scheme="https")
+    with pytest.raises(PolicyError, match=r"envoy: there is no /no/such on this"):
+        world.worker(asks=True, ca_file="/no/such").apply(policy_of(secure))
+
+    assert world.files() == before
 
 
 @pytest.mark.parametrize("verdict", [Verdict.UNKNOWN, Verdict.ABSENT])
@@ -284,7 +296,7 @@ def test_files_are_put_right(world: World, damage: str) -> None:
 
 def settings_of(world: World) -> EnvoySettings:
     """Return what is rendered with."""
-    return EnvoySettings(xds_dir=str(world.path), admin_socket="/a")
+    return EnvoySettings(xds_dir=str(world.path), admin_socket="/a", ca_file="/ca")
 
 
 def test_nobody_to_ask(tmp_path: Path) -> None:

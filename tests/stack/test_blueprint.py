@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tokenweir.cli.envoy_options import envoy_settings
+from tokenweir.cli.serve import add_parser
 from tokenweir.stack.blueprint import LEDGER_VARIABLE, Blueprint
 from tokenweir.stack.child import ChildSpec
-from tokenweir.stack.folder import StateFolder
+from tokenweir.stack.folder import BOOTSTRAP, StateFolder
 from tokenweir.stack.programs import Programs
 from tokenweir.stack.settings import StackSettings
 
@@ -88,6 +91,24 @@ def test_envoy_is_told_of_all_processors(demo: Blueprint) -> None:
 
     assert blueprint.envoy_settings().processor_sockets == tuple(sockets)
     assert len(set(sockets)) == 3
+
+
+def test_envoy_follows_what_processors_write(demo: Blueprint) -> None:
+    """All that Envoy is rendered with is said to processors, and where to put it."""
+    blueprint = own(demo)
+    found = children(blueprint)
+    parser = argparse.ArgumentParser()
+    add_parser(parser.add_subparsers())
+    for name, child in found.items():
+        if not name.startswith("processor"):
+            continue
+        arguments = parser.parse_args(child.command[4:])
+        assert envoy_settings(arguments) == blueprint.envoy_settings()
+        assert arguments.envoy_binary == Path("/bin/envoy")
+    folder = Path(str(blueprint.envoy_settings().xds_dir))
+
+    assert option(found["envoy"], "-c") == str(folder / BOOTSTRAP)
+    assert blueprint.envoy_settings().admin_socket == str(blueprint.folder.envoy_admin)
 
 
 def test_each_processor_has_an_admin_port(demo: Blueprint) -> None:

@@ -55,17 +55,6 @@ def test_what_was_before_can_be_skipped(
     assert screen.getvalue() == ""
 
 
-def test_a_changed_policy_is_noticed(logs: list[LogFile], screen: io.StringIO) -> None:
-    """Whoever wants to know of a reload is told of each."""
-    reloads: list[int] = []
-    feed = Feed(logs, Terminal(screen, {}), lambda: reloads.append(1))
-    logs[1].path.write_text(LOADED)
-
-    feed.tell()
-
-    assert reloads == [1]
-
-
 async def test_it_ends_with_the_terminal(
     logs: list[LogFile], screen: io.StringIO
 ) -> None:

@@ -96,6 +96,15 @@ def secrets_of(policy: Policy, settings: EnvoySettings) -> Iterator[Secret]:
             yield Secret(name=_own(provider), tls_certificate=pair)
 
 
+def lacks_authorities(policy: Policy, settings: EnvoySettings) -> bool:
+    """Tell if a provider's certificate is checked against what is not there."""
+    needed = any(
+        each.scheme == "https" and each.ca_file is None
+        for each in policy.providers.values()
+    )
+    return needed and not Path(settings.ca_file).is_file()
+
+
 def problems_of(policy: Policy) -> Iterator[str]:
     """Yield what Envoy could not use of the files that *policy* names, by its path."""
     for provider in policy.providers.values():

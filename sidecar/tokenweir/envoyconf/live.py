@@ -27,7 +27,7 @@ from pathlib import Path
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Policy
 from tokenweir.envoyconf import envoy_admin, xds
-from tokenweir.envoyconf.certificates import problems_of
+from tokenweir.envoyconf.certificates import lacks_authorities, problems_of
 from tokenweir.envoyconf.envoy_admin import EnvoyAdmin, Followed, Verdict
 from tokenweir.envoyconf.settings import EnvoySettings
 from tokenweir.envoyconf.validate import problem_of
@@ -206,6 +206,12 @@ class LiveEnvoy:
         """Ask an Envoy that does not run. Raises: PolicyError, OSError."""
         if self._validate is None:
             return
+        settings = self._renderer.settings
+        if lacks_authorities(policy, settings):
+            before.restore()
+            raise PolicyError(
+                [f"envoy: there is no {settings.ca_file} on this machine"]
+            )
         try:
             problem = self._validate(self._renderer.standing_alone(policy))
         except OSError:

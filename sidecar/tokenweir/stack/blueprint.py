@@ -71,7 +71,7 @@ class Blueprint:
         return self.folder.log("access")
 
     def envoy_settings(self) -> EnvoySettings:
-        """Return what Envoy's configuration is to be rendered with."""
+        """Return what Envoy's configuration is rendered with, by processors."""
         workers = range(self.settings.workers)
         return EnvoySettings(
             listen_host=HOST,
@@ -79,6 +79,7 @@ class Blueprint:
             processor_sockets=tuple(str(self.folder.processor(w)) for w in workers),
             admin_socket=str(self.folder.envoy_admin),
             access_log_path=str(self.access_log),
+            xds_dir=str(self.folder.path),
         )
 
     def tiers(self) -> Tiers:
@@ -117,11 +118,13 @@ class Blueprint:
             "--ledger-timeout-ms": str(LEDGER_TIMEOUT_MS),
             "--admin": f"{HOST}:{port}",
             "--drain-seconds": str(DRAIN_SECONDS),
+            **self._envoy_options(),
         }
         flat = (part for pair in arguments.items() for part in pair)
+        sockets = ("--worker-sockets", *self.envoy_settings().processor_sockets)
         return ChildSpec(
             name=f"processor-{worker}",
-            command=(sys.executable, "-P", "-m", "tokenweir", "serve", *flat),
+            command=(sys.executable, "-P", "-m", "tokenweir", "serve", *flat, *sockets),
             env={**self.env, LEDGER_VARIABLE: self.ledger_url},
             # The admin port is there first, and Envoy must not come in between.
             ready=both(answers_http((HOST, port), "/readyz"), accepts(socket)),
@@ -130,6 +133,15 @@ class Blueprint:
             ordinary='"event":"exchange"',
             stop_seconds=PROCESSOR_STOP_SECONDS,
         )
+
+    def _envoy_options(self) -> dict[str, str]:
+        """Return what processors are told of the Envoy that follows the policy."""
+        return {
+            "--xds-dir": str(self.folder.path),
+            "--envoy-listen": f"{HOST}:{self.settings.port}",
+            "--envoy-access-log": str(self.access_log),
+            "--envoy-binary": str(self.programs.envoy),
+        }
 
     def _envoy(self) -> ChildSpec:
         command = (

@@ -19,7 +19,9 @@ from tokenweir.stack.terminal import Style
 
 NOBODY = "-"
 # Told to operators of fleets; whoever sits before the stack sees it anyway.
-UNTOLD_EVENTS = frozenset({"serving", "draining", "stopped", "envoy_current"})
+UNTOLD_EVENTS = frozenset(
+    {"serving", "draining", "stopped", "envoy_current", "envoy_updated"}
+)
 # Of an event that is no exchange: the fields that every line has.
 COMMON_FIELDS = frozenset({"time", "level", "event"})
 # Of events that come to pass while somebody tries things.
@@ -31,7 +33,7 @@ MEANINGS = {
     "spool_filling": "what was used is charged when the ledger is back",
     "spool_empty": "all of that is charged",
     "holds_reaped": "nobody had settled them: charged by an estimate",
-    "envoy_outdated": "stop this and start it again",
+    "envoy_outdated": "Envoy has not followed yet: envoy.log may say why",
     "fault": "a bug of Tokenweir's: the log has more",
 }
 LEVEL_STYLES = {"warning": Style.WARNING, "error": Style.ERROR}

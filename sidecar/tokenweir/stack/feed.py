@@ -7,14 +7,13 @@ Logs that hold neither, such as Envoy's, are followed too: so they are kept shor
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tokenweir.stack.exchange_line import readable
 from tokenweir.stack.log_file import LogFile
 from tokenweir.stack.terminal import Terminal
 
 FOLLOW_SECONDS = 0.1
-POLICY_LOADED = '"event":"policy_loaded"'
 
 
 class Feed:
@@ -24,18 +23,11 @@ class Feed:
     Args:
         logs: All logs of a stack.
         terminal: Where to.
-        on_policy: Called once a processor uses a changed policy.
     """
 
-    def __init__(
-        self,
-        logs: Sequence[LogFile],
-        terminal: Terminal,
-        on_policy: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, logs: Sequence[LogFile], terminal: Terminal) -> None:
         self._logs = logs
         self._terminal = terminal
-        self._on_policy = on_policy
 
     def skip(self) -> None:
         """Let pass what is there now."""
@@ -48,8 +40,6 @@ class Feed:
             for line in log.new_lines():
                 if (told := readable(line)) is not None:
                     self._terminal.say(*told)
-                if POLICY_LOADED in line:
-                    self._on_policy()
 
     async def follow(self) -> None:
         """Tell whatever comes, until the terminal has gone."""

@@ -17,7 +17,9 @@ LONGEST_NAME = len("/processor-999.sock")
 MAX_SOCKET_PATH_BYTES = 107
 PREFIX = "tokenweir-"
 ANNOUNCEMENT = "up.json"
+# Both as processors call them.
 ENVOY_ADMIN = "envoy-admin.sock"
+BOOTSTRAP = "bootstrap.json"
 SHORT_PARENT = "/tmp"  # noqa: S108 - mkdtemp makes a private folder in it
 
 
@@ -60,8 +62,8 @@ class StateFolder:
 
     @property
     def envoy_config(self) -> Path:
-        """Envoy's configuration."""
-        return self.path / "envoy.yaml"
+        """What Envoy starts with: a processor writes it, and what Envoy follows."""
+        return self.path / BOOTSTRAP
 
     @property
     def envoy_admin(self) -> Path:

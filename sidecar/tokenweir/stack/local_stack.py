@@ -11,15 +11,12 @@ import asyncio
 import signal
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from tokenweir.config.advice import advise
 from tokenweir.config.load import load_policy
-from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Policy
-from tokenweir.envoyconf.bootstrap import render, to_yaml
 from tokenweir.stack.announcement import announced, announcement_of
 from tokenweir.stack.blueprint import Blueprint
 from tokenweir.stack.demo import demo_policy
@@ -121,11 +118,10 @@ class LocalStack:
     ) -> None:
         policy = load_policy(blueprint.policy, self.env)
         self._require_callers(policy)
-        blueprint.folder.envoy_config.write_text(_configuration(blueprint, policy))
         supervisor = Supervisor(blueprint.tiers(), self._report, hurry)
         logs = [child.log for child in supervisor.children]
         logs.append(LogFile(blueprint.access_log))
-        feed = Feed(logs, self.terminal, partial(self._compare_policy, blueprint))
+        feed = Feed(logs, self.terminal)
         try:
             welcome = Welcome(blueprint, policy, self.command)
             await _until(stop, self._live(supervisor, feed, welcome))
@@ -153,29 +149,11 @@ class LocalStack:
     def _report(self, text: str) -> None:
         self.terminal.say(text, Style.ERROR)
 
-    def _compare_policy(self, blueprint: Blueprint) -> None:
-        """Tell if Envoy knows less than the policy that is in use now."""
-        try:
-            policy = load_policy(blueprint.policy, self.env)
-        except PolicyError:
-            return  # changed once more; the processors tell what is wrong
-        known = blueprint.folder.envoy_config.read_text()
-        if _configuration(blueprint, policy) != known:
-            self.terminal.say(
-                "Envoy does not know the changed providers, timeouts or retries: stop "
-                "this and start it again.",
-                Style.WARNING,
-            )
-
 
 def _ports_of_others() -> set[int]:
     """Return the ports of stacks that this user runs already."""
     urls = [url for told in announced() for url in (told.url, told.admin)]
     return {port for url in urls if (port := urlsplit(url).port) is not None}
-
-
-def _configuration(blueprint: Blueprint, policy: Policy) -> str:
-    return to_yaml(render(policy, blueprint.envoy_settings()))
 
 
 async def _until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> None:
