@@ -14,11 +14,11 @@ from tokenweir.core.estimate import (
     tools_bytes,
 )
 from tokenweir.core.model_family import FAMILIES, O200K, Family, Framing
-from tokenweir.core.text_classes import ByClass
+from tokenweir.core.text_classes import Conversion
 
 OPENAI = FAMILIES[O200K]
 CLAUDE = FAMILIES["claude-3"]
-TWICE = Family("twice", ratios=ByClass(*[2.0] * 7), framing=Framing(typescript=False))
+TWICE = Family("twice", ratios=Conversion(2.0), framing=Framing(typescript=False))
 
 
 def words(text: str) -> int:
@@ -78,7 +78,7 @@ def test_ratios_carry_a_count_over() -> None:
 
 def test_fractions_are_rounded_up_once() -> None:
     """Many small texts are not each rounded up."""
-    family = replace(TWICE, ratios=ByClass(*[1.1] * 7))
+    family = replace(TWICE, ratios=Conversion(1.1))
 
     assert count(Prompt((Message("", ("word",) * 10),)), family) == 11
     assert text_tokens("word", family, words) == 2

@@ -9,10 +9,14 @@ from hypothesis import strategies as st
 from tokenweir.core.dialects.base import Media, MediaKind
 from tokenweir.core.media_size import PixelSize
 from tokenweir.core.media_tokens import (
+    FAITHFUL,
     CellRule,
     ImageRule,
     PatchLimit,
     PatchRule,
+    Rates,
+    ResolutionRule,
+    SquareRule,
     TileRule,
     media_tokens,
 )
@@ -27,6 +31,10 @@ PATCHES = PatchRule(
 )
 SMALL_PATCHES = PatchRule(1.62, PatchLimit(2048, 6_144), PatchLimit(2048, 6_144))
 CELLS = CellRule(1568, 1568)
+SQUARES = SquareRule()
+LEVELS = ResolutionRule()
+DRAWING = TileRule(65, 129, short=512, faithful=6_240)
+RATES = Rates(TILES)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +69,21 @@ CELLS = CellRule(1568, 1568)
         (CELLS, (4032, 3024), None, 1568),
         (CELLS, (100_000, 1), None, 56),
         (CELLS, None, None, 1568),
+        (SQUARES, (384, 384), None, 258),
+        (SQUARES, (385, 384), None, 1032),
+        (SQUARES, (960, 540), None, 1548),  # the guide's example: six squares
+        (SQUARES, (1024, 1024), "MEDIA_RESOLUTION_HIGH", 1032),
+        (SQUARES, (4096, 4096), None, 4128),
+        (SQUARES, (60_000, 2), None, 3096),
+        (SQUARES, (4096, 4096), "MEDIA_RESOLUTION_LOW", 258),
+        (SQUARES, None, None, 6192),
+        (LEVELS, None, None, 1120),
+        (LEVELS, (9, 9), "MEDIA_RESOLUTION_LOW", 280),
+        (LEVELS, (9, 9), "media_resolution_ultra_high", 2240),
+        (LEVELS, None, "MEDIA_RESOLUTION_UNSPECIFIED", 1120),
+        (DRAWING, (1024, 1024), None, 194),
+        (DRAWING, (1024, 1536), FAITHFUL, 6563),
+        (DRAWING, None, FAITHFUL, 6821),
     ],
 )
 def test_pictures_cost_what_is_published(
@@ -75,7 +98,7 @@ def test_no_picture_costs_more_than_one_of_unknown_size(
     width: int, height: int
 ) -> None:
     """An unknown size is the upper bound, and every picture costs something."""
-    for rule in (TILES, SMALL_PATCHES, CELLS):
+    for rule in (TILES, SMALL_PATCHES, CELLS, SQUARES, LEVELS, DRAWING):
         tokens = rule.tokens(PixelSize(width, height), None)
 
         assert 0 < tokens <= rule.tokens(None, None)
@@ -89,6 +112,15 @@ def image(width: int, height: int) -> bytes:
 WAV = b"RIFF\0\0\0\0WAVEfmt " + struct.pack("<IHHII", 16, 1, 1, 16_000, 32_000)
 PDF = b"%PDF-1.7\nplain, as the first lines often are"
 TEXT = b"A letter,\nand then another.\n"
+FLAC = b"fLaC\0\0\0\x22" + b"\0" * 10 + (16_000 << 44 | 160_000).to_bytes(8, "big")
+FILM = (
+    b"\0\0\0\x10ftypisom\0\0\0\0" + b"mvhd" + struct.pack(">IIIII", 0, 0, 0, 600, 6_000)
+)
+
+
+def pdf(pages: int, form: bytes = b"<</Type /Pages /Kids [1 0 R] /Count %d>>") -> bytes:
+    """Return the beginning of a PDF that tells its pages."""
+    return PDF + form % pages
 
 
 @pytest.mark.parametrize(
@@ -107,16 +139,55 @@ TEXT = b"A letter,\nand then another.\n"
         (Media(MediaKind.FILE, TEXT, 3_000), 1_000),
         (Media(MediaKind.FILE, b"x" * 1_000, 1_024_000), 2_000),
         (Media(MediaKind.FILE, b"a b\0", 1_024_000), 2_000),
+        (Media(MediaKind.AUDIO, FLAC, 100_000), 100),
+        (Media(MediaKind.VIDEO, FILM, 1_000_000), 3_000),
+        (Media(MediaKind.VIDEO), 18_000),
+        (Media(MediaKind.VIDEO, b"?", 320_000), 3_000),
+        # What it is shows, whatever it was sent as.
+        (Media(MediaKind.FILE, image(1024, 1024), 2_000_000), 765),
+        (Media(MediaKind.FILE, FLAC, 100_000), 100),
+        (Media(MediaKind.FILE, FILM, 1_000_000), 3_000),
+        # A page: eight hundred pixels wide in six tiles, and six hundred of text.
+        (Media(MediaKind.FILE, pdf(3), 100_000), 3 * (765 + 600)),
+        (Media(MediaKind.FILE, pdf(3, b"<</Count %d/Type/Pages>>"), 10_000), 4_095),
+        (Media(MediaKind.FILE, pdf(3) + pdf(2), 100_000), 4_095),
+        (Media(MediaKind.FILE, pdf(0), 1_024_000), 2_000),
+        (Media(MediaKind.FILE, pdf(999_999), 1_000), 6 * 1_365),
+        (Media(MediaKind.FILE, pdf(999_999), 10**8), 1_000 * 1_365),
     ],
 )
 def test_media_cost_by_what_they_are(media: Media, tokens: int) -> None:
     """Pictures by pixels, sounds by seconds, files by bytes; nothing is free."""
-    assert media_tokens(media, TILES, 10) == tokens
+    assert media_tokens(media, RATES) == tokens
 
 
 def test_media_never_cost_their_base64() -> None:
     """Two megabytes of whatever cost some thousand tokens at most."""
-    for kind in MediaKind:
+    for kind in set(MediaKind) - {MediaKind.VIDEO}:
         media = Media(kind, bytes(48 * 1024), 1_500_000)
 
-        assert 85 <= media_tokens(media, TILES, 10) <= 3_000
+        assert 85 <= media_tokens(media, RATES) <= 3_000
+
+
+def test_a_family_may_have_a_price_for_a_page() -> None:
+    """Gemini charges a page as one picture; others for its picture and its text."""
+    media = Media(MediaKind.FILE, pdf(10), 100_000)
+
+    assert media_tokens(media, Rates(SQUARES, page=258)) == 2_580
+    assert Rates(CELLS).page_tokens == 1568 + 600
+
+
+@given(
+    st.sampled_from(MediaKind),
+    st.sampled_from((b"", PDF, WAV, FILM, FLAC, b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")),
+    st.binary(max_size=100),
+    st.integers(0, 10**7),
+    st.sampled_from((None, "low", "high", "original", "MEDIA_RESOLUTION_LOW", "?")),
+)
+def test_whatever_is_sent_costs_something_within_bounds(
+    kind: MediaKind, magic: bytes, rest: bytes, size_bytes: int, detail: str | None
+) -> None:
+    """Broken, cut or made up: never nothing, never without bounds, never an error."""
+    media = Media(kind, magic + rest, max(size_bytes, len(magic + rest)), detail)
+    for images in (TILES, PATCHES, CELLS, SQUARES, LEVELS, DRAWING):
+        assert 1 <= media_tokens(media, Rates(images)) <= 20_000 + size_bytes

@@ -46,7 +46,14 @@ from tokenweir.core.model_family import CL100K, FAMILIES, O200K, family_for
         ("meta-llama/Llama-3.1-8B-Instruct", "llama"),
         ("deepseek-r1-distill-llama-70b", "llama"),
         ("deepseek-chat", "deepseek"),
-        ("gemini-2.5-pro", "default"),
+        ("Qwen/Qwen3.5-27B", "qwen-3.5"),
+        ("qwen3.6-35b-a3b", "qwen-3.5"),
+        ("qwen-4-max", "qwen-3.5"),
+        ("qwen2.5-72b-instruct", "qwen"),
+        ("qwen3-8b", "qwen"),
+        ("gemini-2.5-pro", "gemini"),
+        ("google/gemma-3-27b-it", "gemini"),
+        ("models/gemini-3-flash", "gemini"),
         ("mistral-large", "default"),
         ("", "default"),
     ],
@@ -72,12 +79,11 @@ def test_only_openai_counts_are_exact() -> None:
     assert {family.vocabulary for family in FAMILIES.values()} == {O200K, CL100K}
 
 
-def test_an_unknown_tokenizer_is_not_taken_for_a_cheap_one() -> None:
-    """The default family counts at least as much as the vocabulary does."""
-    ratios = FAMILIES["default"].ratios
-
-    assert ratios is not None
-    assert min(ratios) >= 1.0
+def test_tools_cost_more_around_them_since_gpt_5() -> None:
+    """As recorded; older models have what was worked out for them."""
+    assert family_for("gpt-5-nano").framing.tools == 90
+    assert family_for("gpt-6.1").framing.tools == 90
+    assert family_for("gpt-4o").framing.tools == family_for("o3").framing.tools == 9
 
 
 @pytest.mark.parametrize(
@@ -91,6 +97,7 @@ def test_an_unknown_tokenizer_is_not_taken_for_a_cheap_one() -> None:
         ("o3", TileRule(75, 150)),
         ("o3-mini", TileRule(75, 150)),
         ("computer-use-preview", TileRule(65, 129)),
+        ("gpt-image-1.5", TileRule(65, 129, short=512, faithful=6_240)),
         ("claude-opus-4-6", CellRule(1568, 1568)),
         ("claude-opus-4-8", CellRule(2576, 4784)),
     ],
@@ -99,7 +106,7 @@ def test_names_tell_the_price_of_pictures(
     model: str, rule: TileRule | CellRule
 ) -> None:
     """Tiles for OpenAI's older models, cells for Anthropic's."""
-    assert family_for(model).images == rule
+    assert family_for(model).media.images == rule
 
 
 @pytest.mark.parametrize(
@@ -122,9 +129,25 @@ def test_newer_models_count_patches(
     model: str, factor: float, usual: int, low: int
 ) -> None:
     """Patches for OpenAI's newer and smaller models, by factor and budget."""
-    rule = family_for(model).images
+    rule = family_for(model).media.images
 
     assert isinstance(rule, PatchRule)
     assert rule.factor == factor
     assert rule.low.patches == low
     assert usual == (rule.original or rule.high if rule.full else rule.high).patches
+
+
+def test_gemini_charges_squares_and_since_3_resolutions() -> None:
+    """Sound, film and pages have their own rates."""
+    older, newer = (
+        family_for("gemini-2.5-pro").media,
+        family_for("gemini-3-flash").media,
+    )
+
+    assert older.images.tokens(None, None) == 24 * 258
+    assert newer.images.tokens(None, None) == 1_120
+    assert (older.audio, older.page_tokens) == (32, 258)
+    assert (newer.audio, newer.page_tokens) == (32, 560)
+    assert older.video > 263 > newer.video
+    assert family_for("gemini-10-pro").media == newer
+    assert family_for("google/gemma-3-27b-it").media == older

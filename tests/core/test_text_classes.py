@@ -1,59 +1,82 @@
-"""Classes of characters: what they weigh and how ratios are mixed."""
+"""Classes of characters: what they weigh, and how counts are carried over."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenweir.core.text_classes import (
-    ByClass,
+    CLASSES,
+    Conversion,
+    carried_over,
+    characters,
     expected_tokens,
-    ratio,
     upper_tokens,
 )
-
-# Every class has its own ratio, so that a mistaken one shows.
-RATIOS = ByClass(2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0)
 
 
 @pytest.mark.parametrize(
     ("text", "cls"),
     [
-        ("abcXYZ \n\t", "letters"),
-        ("äé", "letters"),
+        ("abc", "lower"),
+        ("XYZ", "upper"),
+        (" \n\t\r", "space"),
         ("0123456789", "digits"),
         ("{}.,\x00\x7f", "marks"),
-        ("かなカナ漢字。", "kanji"),
+        ("äéß", "accents"),
+        ("łğı", "extended"),
+        ("ạếỹ", "vietnamese"),
+        ("かなカナー。", "kana"),
+        ("漢字㐀", "han"),
         ("한국어", "hangul"),
-        ("हिन्दी", "indic"),
-        ("ภาษาไทย", "indic"),
-        ("русский", "other"),
-        ("العربية", "other"),
-        ("ქართული", "other"),
-        ("“—”", "other"),
-        ("😀", "other"),
+        ("русский", "cyrillic"),
+        ("ελληνικά", "greek"),
+        ("עברית", "hebrew"),
+        ("العربية", "arabic"),
+        ("हिन्दी", "devanagari"),
+        ("தமிழ்", "indic"),
+        ("ภาษาไทย", "thai"),
+        ("ქართული", "georgian"),
+        ("“—”€", "typographic"),
+        ("ߊߋߌ", "rare"),
+        ("😀", "astral"),
     ],
 )
 def test_each_character_belongs_to_one_class(text: str, cls: str) -> None:
-    """All of a text's weight lies in the class of its characters."""
-    masses = expected_tokens(text)._asdict()
+    """All of a text's characters lie in one class, and each of them weighs."""
+    counts = {name: count for name, count in characters(text).items() if count}
 
-    assert masses.pop(cls) > 0
-    assert not any(masses.values())
-    assert ratio(text, RATIOS) == pytest.approx(RATIOS._asdict()[cls])
-
-
-def test_a_mixture_has_a_ratio_in_between() -> None:
-    """The ratio of mixed text is the mean of its classes', by weight."""
-    letters, digits = expected_tokens("word").letters, expected_tokens("12").digits
-
-    expected = (2.0 * letters + 3.0 * digits) / (letters + digits)
-
-    assert ratio("word12", RATIOS) == pytest.approx(expected)
+    assert counts == {cls: len(text)}
+    assert expected_tokens(text) > 0
+    assert cls in CLASSES
 
 
-def test_no_text_has_the_ratio_one() -> None:
-    """An empty text changes no count."""
-    assert ratio("", RATIOS) == 1.0
+def test_a_count_is_carried_over_by_tokens_and_by_characters() -> None:
+    """So much for each token, and so much for each character of a class."""
+    conversion = Conversion(1.5, {"digits": 0.25, "marks": -0.5})
+
+    assert carried_over("word", 10, conversion) == 15.0
+    assert carried_over("12", 10, conversion) == 15.5
+    assert carried_over("1!", 10, conversion) == 14.75
+
+
+def test_letters_among_accents_are_of_another_language() -> None:
+    """Forty for each accent at most, and no more than there are."""
+    conversion = Conversion(0.0, {"foreign": 1.0})
+
+    assert carried_over("plain words", 0, conversion) == 0.0
+    assert carried_over("déjà vu", 0, conversion) == 4.0
+    assert carried_over("é" + "x" * 100, 0, conversion) == 40.0
+
+
+def test_no_count_is_carried_over_to_next_to_nothing() -> None:
+    """Whatever the figures: half of what was counted is the least."""
+    assert carried_over("((((", 10, Conversion(1.0, {"marks": -9.0})) == 5.0
+
+
+def test_no_text_has_no_tokens() -> None:
+    """An empty text weighs nothing."""
+    assert expected_tokens("") == 0
+    assert carried_over("", 0, Conversion(2.0, {"lower": 1.0})) == 0
     assert upper_tokens("") == 0
 
 
@@ -62,9 +85,7 @@ def test_long_text_weighs_as_its_parts() -> None:
     part = "word 12 漢字 {} "
     many = 100_000
 
-    assert expected_tokens(part * many) == pytest.approx(
-        tuple(many * mass for mass in expected_tokens(part))
-    )
+    assert expected_tokens(part * many) == pytest.approx(many * expected_tokens(part))
     assert upper_tokens(part * many) >= many * (upper_tokens(part) - 1)
 
 
@@ -83,10 +104,11 @@ def test_letters_without_separators_cost_more_than_words() -> None:
 
 @given(st.text(st.characters(codec=None, categories=None)))
 def test_any_text_can_be_weighed(text: str) -> None:
-    """Whatever text, lone surrogates too: weights are not negative and nothing raises."""
-    masses = expected_tokens(text)
+    """Whatever text, lone surrogates too: each character has a class, none raises."""
+    counts = characters(text)
 
-    assert min(masses) >= 0
-    assert bool(text) == (sum(masses) > 0)
+    assert min(counts.values(), default=0) >= 0
+    assert sum(counts.values()) == len(text)
+    assert bool(text) == (expected_tokens(text) > 0)
     assert upper_tokens(text) >= len(text) / 8
-    assert min(RATIOS) - 0.01 <= ratio(text, RATIOS) <= max(RATIOS) + 0.01 or not text
+    assert carried_over(text, len(text), Conversion()) == len(text)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tokenweir.core.dialects.base import Message, Prompt, Tool
 from tokenweir.core.media_tokens import media_tokens
 from tokenweir.core.model_family import Family
-from tokenweir.core.text_classes import ratio
+from tokenweir.core.text_classes import carried_over
 from tokenweir.core.tool_text import as_typescript, tool_pieces
 
 _NAME_TOKENS = 1
@@ -71,7 +71,7 @@ def estimate_parts(
     text = _messages(prompt, family, tokens) + _tools(prompt, family, tokens)
     text += sum(map(tokens, prompt.extra_texts))
     media = sum(
-        media_tokens(part, family.images, family.audio_tokens_per_second)
+        media_tokens(part, family.media)
         for message in prompt.messages
         for part in message.media
     )
@@ -128,7 +128,7 @@ def _counter_of(family: Family, count: Callable[[str], int]) -> _Tokens:
     ratios = family.ratios
     if ratios is None:
         return count
-    return lambda text: count(text) * ratio(text, ratios)
+    return lambda text: carried_over(text, count(text), ratios)
 
 
 def _messages(prompt: Prompt, family: Family, tokens: _Tokens) -> float:

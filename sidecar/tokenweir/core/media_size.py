@@ -1,13 +1,18 @@
 """
-How large a picture or a sound is, read from its first bytes.
+How large a picture is, read from its first bytes.
 
-Pure readers of headers: PNG, GIF, JPEG, WebP, WAV. Nothing is decoded, nothing
-raises: what can't be read has no size, and whoever asked assumes the worst.
+Pure readers of headers: PNG, GIF, JPEG, WebP, HEIC, AVIF, BMP. Nothing is decoded,
+nothing raises: what can't be read has no size, and whoever asked assumes the worst.
+Of moving pictures models see the first. That a picture is shown turned (EXIF) changes
+nothing: no rule knows width from height.
 """
 
 from __future__ import annotations
 
+import struct
 from typing import NamedTuple
+
+from tokenweir.core.media_sound import is_picture_brand
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -18,6 +23,8 @@ _JPEG_BARE = frozenset(range(0xD0, 0xD9)) | {0x01}
 # Cameras write some dozens before the frame. A file made of thousands of empty
 # segments is made to keep us busy, and there may be thousands of files in a request.
 _JPEG_MAX_SEGMENTS = 128
+# A file of boxes has some few: its whole, its tiles, a preview.
+_MAX_SIZES = 64
 
 
 class PixelSize(NamedTuple):
@@ -35,18 +42,21 @@ def pixel_size(head: bytes) -> PixelSize | None:
         size = _little(head, 6, 2), _little(head, 8, 2)
     elif head.startswith(b"\xff\xd8"):
         size = _jpeg(head)
-    elif head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        size = _webp(head)
     else:
-        return None
+        size = _other(head)
     return PixelSize(*size) if min(size) > 0 else None
 
 
-def bytes_per_second(head: bytes) -> int | None:
-    """Return the byte rate of the WAV sound that begins with *head*, or None."""
-    if head[:4] == b"RIFF" and head[8:16] == b"WAVEfmt ":
-        return _little(head, 28, 4) or None
-    return None
+def _other(head: bytes) -> tuple[int, int]:
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return _webp(head)
+    if head[4:8] == b"ftyp" and is_picture_brand(head[8:12]):
+        return _boxes(head)
+    if head.startswith(b"BM") and len(head) >= 26:
+        # Rows from the top down are told by a height below 0.
+        width, height = struct.unpack_from("<ii", head, 18)
+        return width, abs(height)
+    return 0, 0
 
 
 def _jpeg(head: bytes) -> tuple[int, int]:
@@ -79,6 +89,23 @@ def _webp(head: bytes) -> tuple[int, int]:
             return _little(head, 26, 2) & 0x3FFF, _little(head, 28, 2) & 0x3FFF
         case _:
             return 0, 0
+
+
+def _boxes(head: bytes) -> tuple[int, int]:
+    """
+    Return the largest of the sizes that a file of boxes has: HEIC, AVIF.
+
+    It has one for each tile and each preview too, all smaller than the whole.
+    """
+    largest = 0, 0
+    position = head.find(b"ispe")
+    for _ in range(_MAX_SIZES):
+        if position < 0:
+            break
+        size = _big(head, position + 8, 4), _big(head, position + 12, 4)
+        largest = max(largest, size, key=lambda one: one[0] * one[1])
+        position = head.find(b"ispe", position + 4)
+    return largest
 
 
 def _plus_one(head: bytes, start: int, length: int) -> int:

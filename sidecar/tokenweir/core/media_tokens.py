@@ -4,36 +4,54 @@ What pictures, sounds and files cost, in input tokens.
 Pictures: by the providers' published rules, from the size in pixels. A picture
 whose size is unknown (a URL is never fetched) costs the most that its rule gives.
 
-Sounds: seconds by the model's rate. WAV says how many bytes a second has; for
-what is compressed, 64 kbit/s are assumed, the lowest rate that is common.
+Sounds and films: seconds (`tokenweir.core.media_sound`) by the model's rate.
 
-Files: a PDF's bytes are mostly fonts and pictures, so they say little about its
-pages. A page, and a token for each KiB, is a middle that refuses no request that
-would have fitted; what it is short of becomes debt once the usage is reported.
-Plain text, which does show, costs a token for each three bytes.
+Files: a PDF that says at its beginning how many pages it has costs that many: the
+picture of a page, and its text. Otherwise its bytes, mostly fonts and pictures, say
+little about its pages. A page, and a token for each KiB, is a middle that refuses no
+request that would have fitted; what it is short of becomes debt once the usage is
+reported. Plain text, which does show, costs a token for each three bytes.
 """
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from tokenweir.core.dialects.base import Media, MediaKind
-from tokenweir.core.media_size import PixelSize, bytes_per_second, pixel_size
+from tokenweir.core.media_size import PixelSize, pixel_size
+from tokenweir.core.media_sound import (
+    film_seconds,
+    is_film,
+    is_sound,
+    sound_seconds,
+)
 
-# Of a sound whose header does not tell.
-_COMPRESSED_BYTES_PER_SECOND = 8_000
-# Of a sound behind a URL or an id: one minute.
+# Of a sound or a film behind a URL or an id: one minute.
 _UNKNOWN_SECONDS = 60
 
-# One page of a PDF, as text and as a picture.
+# One page of a PDF, as text and as a picture, where there is only the file's size.
 _PAGE_TOKENS = 1_000
+# A page as most are shown: 150 dots per inch of letter paper; and its text.
+_PAGE_SIZE = PixelSize(1_275, 1_650)
+_PAGE_TEXT_TOKENS = 600
+# No page is smaller, and no provider takes more pages.
+_LEAST_PAGE_BYTES = 200
+_MAX_PAGES = 1_000
+_PAGE_COUNT = re.compile(rb"/Type\s*/Pages\b[^>]{0,400}?/Count\s+(\d{1,6})")
+_COUNT_FIRST = re.compile(rb"/Count\s+(\d{1,6})[^>]{0,400}?/Type\s*/Pages\b")
 _FILE_BYTES_PER_TOKEN = 1_024
 _TEXT_BYTES_PER_TOKEN = 3
 # Text has white space at least this often. A run of one letter is padding.
 _BYTES_PER_SPACE = 100
 _CONTROLS = bytes(set(range(0x20)) - set(b"\t\n\x0c\r"))
+
+
+# In place of a detail: a picture that is kept to when another is made of it.
+FAITHFUL = "faithful"
 
 
 class ImageRule(Protocol):
@@ -50,20 +68,29 @@ class TileRule:
 
     The picture is first made to fit into 2048 x 2048 with a short side of 768. So
     there are eight tiles at most.
+
+    Attributes:
+        base: Tokens of any picture.
+        tile: And of each tile.
+        short: The short side, in pixels.
+        faithful: More tokens, where a model that makes pictures keeps to a given one.
     """
 
     base: int
     tile: int
+    short: int = 768
+    faithful: int = 0
 
     def tokens(self, size: PixelSize | None, detail: str | None) -> int:
         """Return the tokens of one picture."""
         if detail == "low":
             return self.base
+        base = self.base + (self.faithful if detail == FAITHFUL else 0)
         if size is None:
-            return self.base + 8 * self.tile
-        scale = min(1.0, 2048 / max(size), 768 / min(size))
+            return base + 4 * math.ceil(self.short / 512) * self.tile
+        scale = min(1.0, 2048 / max(size), self.short / min(size))
         across, down = (max(1, math.floor(side * scale)) for side in size)
-        return self.base + math.ceil(across / 512) * math.ceil(down / 512) * self.tile
+        return base + math.ceil(across / 512) * math.ceil(down / 512) * self.tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,28 +177,125 @@ class CellRule:
         return min(self.most, across * down)
 
 
-def media_tokens(media: Media, images: ImageRule, audio_tokens_per_second: int) -> int:
+@dataclass(frozen=True, slots=True)
+class SquareRule:
+    """
+    Gemini until 2.5: so much for a small picture, and for each square of a larger one.
+
+    A picture of more than 384 pixels is cut into squares as wide as two thirds of its
+    shorter side, between 256 and 768 pixels, and each is shown at 768. It is first made
+    to fit into 3072 x 3072, so there are 24 squares at most.
+    """
+
+    each: int = 258
+
+    def tokens(self, size: PixelSize | None, detail: str | None) -> int:
+        """Return the tokens of one picture."""
+        if detail is not None and detail.upper().endswith("_LOW"):
+            return self.each
+        if size is None:
+            return self.each * 24
+        if max(size) <= 384:
+            return self.each
+        fit = min(1.0, 3072 / max(size))
+        width, height = (max(1, math.floor(side * fit)) for side in size)
+        unit = min(768, max(256, math.floor(min(width, height) / 1.5)))
+        return self.each * math.ceil(width / unit) * math.ceil(height / unit)
+
+
+# Gemini's, by the resolution that is asked for.
+_RESOLUTIONS = {"LOW": 280, "MEDIUM": 560, "HIGH": 1_120, "ULTRA_HIGH": 2_240}
+
+
+@dataclass(frozen=True, slots=True)
+class ResolutionRule:
+    """Gemini since 3: so much for a picture, *usual* unless a resolution is asked for."""
+
+    usual: int = 1_120
+
+    def tokens(self, size: PixelSize | None, detail: str | None) -> int:
+        """Return the tokens of one picture. Its size changes nothing."""
+        del size
+        name = (detail or "").upper().removeprefix("MEDIA_RESOLUTION_")
+        return _RESOLUTIONS.get(name, self.usual)
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """
+    What a family charges for what is no text.
+
+    Attributes:
+        images: The rule for pictures.
+        audio: Tokens a second of sound.
+        video: Tokens a second of film, its sound included.
+        page: Tokens of a page of a PDF, or None: those of a picture of it, and a text.
+    """
+
+    images: ImageRule
+    audio: int = 10
+    video: int = 300
+    page: int | None = None
+
+    @property
+    def page_tokens(self) -> int:
+        """What a page of a PDF costs."""
+        if self.page is not None:
+            return self.page
+        return self.images.tokens(_PAGE_SIZE, "high") + _PAGE_TEXT_TOKENS
+
+
+def media_tokens(media: Media, rates: Rates) -> int:
     """Return the input tokens of one part that is no text; at least 1."""
-    if media.kind is MediaKind.IMAGE:
-        tokens = images.tokens(pixel_size(media.head), media.detail)
-    elif media.kind is MediaKind.AUDIO:
-        tokens = math.ceil(_seconds(media) * audio_tokens_per_second)
-    else:
-        tokens = _file_tokens(media)
+    match _kind_of(media):
+        case MediaKind.IMAGE:
+            tokens = rates.images.tokens(pixel_size(media.head), media.detail)
+        case MediaKind.AUDIO:
+            tokens = math.ceil(_seconds(media, sound_seconds) * rates.audio)
+        case MediaKind.VIDEO:
+            tokens = math.ceil(_seconds(media, film_seconds) * rates.video)
+        case _:
+            tokens = _file_tokens(media, rates)
     return max(1, tokens)
 
 
-def _seconds(media: Media) -> float:
+def _kind_of(media: Media) -> MediaKind:
+    """Return what it is; a file, such as one in a tool's result, shows it itself."""
+    if media.kind is not MediaKind.FILE:
+        return media.kind
+    if pixel_size(media.head):
+        return MediaKind.IMAGE
+    if is_film(media.head):
+        return MediaKind.VIDEO
+    return MediaKind.AUDIO if is_sound(media.head) else MediaKind.FILE
+
+
+def _seconds(media: Media, read: Callable[[bytes, int], float]) -> float:
     if not media.size_bytes:
         return _UNKNOWN_SECONDS
-    rate = bytes_per_second(media.head) or _COMPRESSED_BYTES_PER_SECOND
-    return media.size_bytes / rate
+    return read(media.head, media.size_bytes)
 
 
-def _file_tokens(media: Media) -> int:
+def _file_tokens(media: Media, rates: Rates) -> int:
     if _is_text(media.head):
         return math.ceil(media.size_bytes / _TEXT_BYTES_PER_TOKEN)
+    pages = _pages(media)
+    if pages:
+        return pages * rates.page_tokens
     return _PAGE_TOKENS + media.size_bytes // _FILE_BYTES_PER_TOKEN
+
+
+def _pages(media: Media) -> int:
+    """Return how many pages a PDF says that it has, as far as its size can be true."""
+    if not media.head.startswith(b"%PDF"):
+        return 0
+    said = [
+        int(count)
+        for pattern in (_PAGE_COUNT, _COUNT_FIRST)
+        for count in pattern.findall(media.head)
+    ]
+    most = min(_MAX_PAGES, 1 + media.size_bytes // _LEAST_PAGE_BYTES)
+    return min(max(said, default=0), most)
 
 
 def _is_text(head: bytes) -> bool:

@@ -3,15 +3,9 @@ Which tokenizer a model has, and which rules its provider charges by.
 
 Theory of operation: two vocabularies are carried, OpenAI's o200k_base and
 cl100k_base. They count OpenAI's models exactly. Everything else is counted with
-o200k_base and multiplied by the family's ratios, one per class of characters
-(`tokenweir.core.text_classes`).
-
-The ratios were fitted on the corpora named there, against Qwen's, Llama's and
-DeepSeek's own tokenizers, and against an independent reconstruction of Claude's,
-whose maker does not publish it. Median error on English, Japanese, Chinese, code,
-JSON and logs, also of files that they were not fitted on: 3 to 8 %. `indic` and
-`other` span many scripts of different cost, so they are set high rather than at
-the mean; European languages with few accents come out up to a quarter low.
+o200k_base, and the count is carried over by the family's figures
+(`tokenweir.core.text_classes`, `tokenweir.core.conversions`). How far that is off is
+in ``docs/accuracy.md``.
 
 A name that is not known here is a newer one. So numbers are compared, not listed,
 and an unknown OpenAI name has o200k_base. The names change more often than the
@@ -25,14 +19,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from tokenweir.core.conversions import CONVERSIONS
 from tokenweir.core.media_tokens import (
     CellRule,
     ImageRule,
     PatchLimit,
     PatchRule,
+    Rates,
+    ResolutionRule,
+    SquareRule,
     TileRule,
 )
-from tokenweir.core.text_classes import ByClass
+from tokenweir.core.text_classes import Conversion
 
 O200K = "o200k_base"
 CL100K = "cl100k_base"
@@ -59,6 +57,7 @@ class Framing:
 
 
 _GPT_4O_IMAGES = TileRule(85, 170)
+_GPT_4O_MEDIA = Rates(_GPT_4O_IMAGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +68,21 @@ class Family:
     Attributes:
         name: As a policy may call it.
         vocabulary: What text is counted with: `O200K` or `CL100K`.
-        ratios: The family's tokens per counted token; None: the count is exact.
+        ratios: How a count is carried over to its tokenizer; None: it is exact.
         framing: Tokens around the text.
-        images: The rule for pictures.
-        audio_tokens_per_second: The rate for sounds.
+        media: What pictures, sounds, films and files cost.
     """
 
     name: str
     vocabulary: str = O200K
-    ratios: ByClass | None = None
+    ratios: Conversion | None = None
     framing: Framing = Framing()
-    images: ImageRule = _GPT_4O_IMAGES
-    audio_tokens_per_second: int = 10
+    media: Rates = _GPT_4O_MEDIA
 
 
+# From GPT-5 on there is more around tools than their definitions. How much, nobody says:
+# what a recorded request of GPT-5 nano was charged beyond them.
+_MANY_TOOLS = Framing(tools=90)
 _JSON_TOOLS = Framing(message=4, reply=4, tools=100, typescript=False)
 # Up to 4.6 the provider adds 346 tokens of instructions if there are tools; later
 # figures are not published, and have been seen to be higher.
@@ -90,47 +90,63 @@ _CLAUDE = Framing(message=4, reply=3, role=False, tools=346, typescript=False)
 _NEW_CLAUDE = Framing(message=4, reply=2, role=False, tools=500, typescript=False)
 
 # Vision models that people run themselves: about Qwen's and Llama's defaults.
-_OPEN_WEIGHTS = CellRule(side=2048, most=3_000)
+_OPEN_WEIGHTS = Rates(CellRule(side=2048, most=3_000))
+# https://ai.google.dev/gemini-api/docs/tokens: 258 a square and a page, 32 a second of
+# sound, 263 of film; with its sound.
+_GEMINI = Rates(SquareRule(), audio=32, video=295, page=258)
+# https://ai.google.dev/gemini-api/docs/media-resolution: 70 a frame, one a second.
+_GEMINI_3 = Rates(ResolutionRule(), audio=32, video=110, page=560)
 
 _FAMILIES = (
     Family(O200K),
     Family(CL100K, vocabulary=CL100K),
     Family(
         "claude-3",  # up to 4.6
-        ratios=ByClass(1.2, 0.75, 1.45, 1.32, 1.9, 2.4, 2.0),
+        ratios=CONVERSIONS["claude-3"],
         framing=_CLAUDE,
-        images=CellRule(side=1568, most=1568),
+        media=Rates(CellRule(side=1568, most=1568)),
     ),
     Family(
         "claude-4.7",  # and later
-        ratios=ByClass(1.66, 0.8, 1.6, 1.3, 1.9, 2.4, 2.0),
+        ratios=CONVERSIONS["claude-4.7"],
         framing=_NEW_CLAUDE,
-        images=CellRule(side=2576, most=4784),
+        media=Rates(CellRule(side=2576, most=4784)),
     ),
     Family(
         "qwen",
-        ratios=ByClass(1.08, 1.75, 1.1, 0.8, 1.1, 2.9, 1.6),
+        ratios=CONVERSIONS["qwen"],
         framing=_JSON_TOOLS,
-        images=_OPEN_WEIGHTS,
+        media=_OPEN_WEIGHTS,
+    ),
+    Family(
+        "qwen-3.5",  # and later: another vocabulary
+        ratios=CONVERSIONS["qwen-3.5"],
+        framing=_JSON_TOOLS,
+        media=_OPEN_WEIGHTS,
     ),
     Family(
         "llama",
-        ratios=ByClass(1.04, 1.03, 1.0, 0.97, 1.02, 3.0, 1.4),
+        ratios=CONVERSIONS["llama"],
         framing=_JSON_TOOLS,
-        images=_OPEN_WEIGHTS,
+        media=_OPEN_WEIGHTS,
     ),
     Family(
         "deepseek",
-        ratios=ByClass(1.07, 1.0, 1.08, 0.78, 1.17, 1.7, 1.3),
+        ratios=CONVERSIONS["deepseek"],
         framing=_JSON_TOOLS,
-        images=_OPEN_WEIGHTS,
+        media=_OPEN_WEIGHTS,
+    ),
+    Family(
+        "gemini",  # and Gemma
+        ratios=CONVERSIONS["gemini"],
+        framing=_JSON_TOOLS,
+        media=_GEMINI,
     ),
     Family(
         "default",
-        ratios=ByClass(1.08, 1.5, 1.12, 1.0, 1.2, 2.4, 1.6),
+        ratios=CONVERSIONS["default"],
         framing=_JSON_TOOLS,
-        images=_OPEN_WEIGHTS,
-        audio_tokens_per_second=32,  # Gemini's, the highest that is published
+        media=replace(_OPEN_WEIGHTS, audio=32),  # Gemini's, the highest known
     ),
 )
 
@@ -144,9 +160,13 @@ _CL100K_NAME = re.compile(
     r"gpt-4(?![.\do])|gpt-3\.?5|text-embedding-|(?:davinci|babbage)-002"
 )
 _OPENAI_NAME = re.compile(r"gpt|chatgpt|o\d|codex|computer-use|omni-|text-")
+_SINCE_GPT_5 = re.compile(r"gpt-(?:[5-9]|\d\d)")
+_SINCE_GEMINI_3 = re.compile(r"gemini-(?:[3-9]|\d\d)")
 _OTHER_NAMES = (
     (re.compile(r"claude"), "claude-4.7"),
+    (re.compile(r"qwen-?(?:3\.[5-9]|[4-9])"), "qwen-3.5"),
     (re.compile(r"qwen|qwq|qvq"), "qwen"),
+    (re.compile(r"gemini|gemma|learnlm"), "gemini"),
     (re.compile(r"llama"), "llama"),  # before DeepSeek's distillates of it
     (re.compile(r"deepseek"), "deepseek"),
 )
@@ -167,6 +187,8 @@ _OPENAI_IMAGES: tuple[tuple[re.Pattern[str], ImageRule], ...] = (
     (re.compile(r"gpt-5-nano"), PatchRule(2.46, _SIX_THOUSAND, _SIX_THOUSAND)),
     (re.compile(r"o\d"), TileRule(75, 150)),
     (re.compile(r"computer-use"), TileRule(65, 129)),
+    # https://platform.openai.com/docs/guides/image-generation: what is given to it.
+    (re.compile(r"(?:chat)?gpt-image"), TileRule(65, 129, short=512, faithful=6_240)),
     (re.compile(r"gpt-5(?:\.1)?(?![.\d])"), TileRule(70, 140)),
     (re.compile(r"gpt-5\.[23]"), PatchRule(1.2, _SIX_THOUSAND, _SIX_THOUSAND)),
     (re.compile(r"gpt-5\.4"), PatchRule(1.2, _HIGH, _SIX_THOUSAND, _ORIGINAL)),
@@ -194,7 +216,10 @@ def family_for(model: str, tokenizer: str | None = None) -> Family:
     name = _PREFIX.sub("", model.lower())
     family = FAMILIES.get(tokenizer or "") or FAMILIES[_family_name(name)]
     if family.ratios is None and family.framing.typescript:
-        return replace(family, images=_openai_images(name))
+        framing = _MANY_TOOLS if _SINCE_GPT_5.match(name) else family.framing
+        return replace(family, framing=framing, media=Rates(_openai_images(name)))
+    if family.media is _GEMINI and _SINCE_GEMINI_3.search(name):
+        return replace(family, media=_GEMINI_3)
     return family
 
 

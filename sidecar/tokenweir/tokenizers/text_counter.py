@@ -98,8 +98,8 @@ class TextCounter:
         encoded = self._encoded(samples)
         if encoded is None:
             return None
-        weight = sum(sum(expected_tokens(sample)) for sample in samples)
-        scale = sum(expected_tokens(text)) / weight
+        weight = sum(map(expected_tokens, samples))
+        scale = expected_tokens(text) / weight
         least = len(text) / _CHARS_PER_TOKEN_AT_MOST
         return math.ceil(max(encoded * scale * _SAMPLED_MARGIN, least))
 

@@ -64,6 +64,26 @@ def test_media() -> None:
     )
 
 
+def test_media_have_the_resolution_that_is_asked_for() -> None:
+    """Of the part itself, else that of the request; its kind is told by its type."""
+    png = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    film = {"fileData": {"mimeType": "video/mp4", "fileUri": "files/x"}}
+    level = {"level": "MEDIA_RESOLUTION_HIGH"}
+    body = {
+        "contents": [{"parts": [png, {**png, "mediaResolution": level}, film]}],
+        "generationConfig": {"mediaResolution": "MEDIA_RESOLUTION_LOW"},
+    }
+
+    (message,) = read_prompt(body).messages
+
+    assert [(media.kind, media.detail) for media in message.media] == [
+        (MediaKind.IMAGE, "MEDIA_RESOLUTION_LOW"),
+        (MediaKind.IMAGE, "MEDIA_RESOLUTION_HIGH"),
+        (MediaKind.VIDEO, "MEDIA_RESOLUTION_LOW"),
+    ]
+    assert message.texts == ()
+
+
 def test_calls_and_their_results() -> None:
     """Functions' calls and results are read, names included."""
     parts = [

@@ -120,3 +120,37 @@ def test_other_urls(url: str) -> None:
 def test_is_data_url(text: str, expected: bool) -> None:
     """Prose that begins with the word is no data URL."""
     assert is_data_url(text) is expected
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "data:image/png;base64,",
+        "DATA:image/png;BASE64,",
+        " data:image/png;base64,",
+        "data: image/png; base64 ,",
+        "data:image/png;charset=utf-8;base64,",
+        "data:;base64,",
+        "data:image/*;base64,",
+    ],
+)
+def test_headers_of_data_urls_are_read_leniently(header: str) -> None:
+    """As readers that are lenient do: else its base64 would be taken for a text."""
+    encoded = base64.b64encode(PNG).decode()
+
+    assert is_data_url(header + encoded)
+    assert media_from_url(header + encoded, IMAGE).head == PNG[:HEAD_BYTES]
+
+
+def test_base64_may_be_escaped_as_in_any_url() -> None:
+    """Its plus signs and slashes may be, and its line ends."""
+    data = bytes(range(256)) * 9
+    text = base64.b64encode(data).decode()
+    escaped = text.replace("+", "%2B").replace("/", "%2f").replace("=", "%3D%0A")
+
+    assert media_from_url("data:image/png;base64," + escaped, IMAGE).head == data
+
+
+def test_a_file_by_its_name_has_a_detail() -> None:
+    """What is not fetched costs by what was asked for."""
+    assert media_from_url("https://x.org/a.png", IMAGE, "low").detail == "low"

@@ -17,6 +17,7 @@ from tokenweir.core.dialects.base import (
 )
 from tokenweir.core.dialects.openai_media import OpenAIMedia
 from tokenweir.core.errors import MalformedRequestError
+from tokenweir.core.media_tokens import FAITHFUL
 from tokenweir.core.sse import ServerSentEvent
 from tokenweir.core.usage import TokenUsage
 
@@ -63,7 +64,16 @@ def test_what_is_read_beside_the_prompt() -> None:
 
     [message] = read.prompt.messages
     assert message.texts == ("A weir.", "new")
-    assert [media.kind for media in message.media] == [MediaKind.IMAGE] * 2
+    assert [media.kind for media in message.media] == [MediaKind.IMAGE] * 3
+
+
+def test_pictures_that_are_kept_to_cost_more() -> None:
+    """If that is asked for; otherwise nothing is said of them."""
+    usual = drawn(image="https://a/b.png").prompt.messages[0].media
+    kept_to = drawn(image="https://a/b.png", input_fidelity="high").prompt.messages[0]
+
+    assert [media.detail for media in usual] == [None]
+    assert [media.detail for media in kept_to.media] == [FAITHFUL]
 
 
 def test_speech() -> None:

@@ -83,7 +83,7 @@ def test_roles_and_names(role: str) -> None:
         ({"type": "input_image", "image_url": DATA_URL, "detail": "high"}, Media(MediaKind.IMAGE, b"abc", 3, "high")),
         ({"type": "input_audio", "input_audio": {"data": ABC, "format": "wav"}}, Media(MediaKind.AUDIO, b"abc", 3)),
         ({"type": "audio_url", "audio_url": {"url": "https://x.org/y.mp3"}}, Media(MediaKind.AUDIO)),
-        ({"type": "video_url", "video_url": {"url": "https://x.org/y.mp4"}}, Media(MediaKind.FILE)),
+        ({"type": "video_url", "video_url": {"url": "https://x.org/y.mp4"}}, Media(MediaKind.VIDEO)),
         ({"type": "file", "file": {"file_data": f"data:application/pdf;base64,{ABC}", "filename": "x.pdf"}}, Media(MediaKind.FILE, b"abc", 3)),
         ({"type": "file", "file": {"file_id": "file-1"}}, Media(MediaKind.FILE)),
         ({"type": "new_thing", "thing": DATA_URL}, Media(MediaKind.FILE, b"abc", 3)),

@@ -22,6 +22,7 @@ class MediaKind(enum.StrEnum):
 
     IMAGE = "image"
     AUDIO = "audio"
+    VIDEO = "video"
     FILE = "file"
 
 
@@ -34,7 +35,7 @@ class Media:
         kind: What it is.
         head: The first bytes (at most 48 KiB, decoded), b"" for a URL.
         size_bytes: Of the decoded data; 0 for a URL.
-        detail: OpenAI's ``detail``, or None.
+        detail: OpenAI's ``detail``, or Gemini's resolution; None: not said.
     """
 
     kind: MediaKind

@@ -67,12 +67,13 @@ class Content:
         known = detail if isinstance(detail, str) else None
         self.media.append(media_from_url(url, kind, known))
 
-    def add_encoded(self, data: str, kind: MediaKind) -> None:
+    def add_encoded(self, data: str, kind: MediaKind, detail: object = None) -> None:
         """Add the part that *data* holds, as base64 or as a data URL."""
         if is_data_url(data):
-            self.add_url(data, kind)
+            self.add_url(data, kind, detail)
         else:
-            self.media.append(media_from_base64(data, kind))
+            known = detail if isinstance(detail, str) else None
+            self.media.append(media_from_base64(data, kind, known))
 
     def add_unknown(self, part: object, *, names: bool = False) -> None:
         """

@@ -34,10 +34,15 @@ _OF_PART = frozenset(
         *("text", "thought", "thoughtSignature", "thought_signature"),
         *("inlineData", "inline_data", "fileData", "file_data"),
         *("videoMetadata", "video_metadata"),
+        *("mediaResolution", "media_resolution"),
     }
 )
 _SCHEMAS = ("responseSchema", "response_schema", "responseJsonSchema")
-_KINDS = {"image": MediaKind.IMAGE, "audio": MediaKind.AUDIO}
+_KINDS = {
+    "image": MediaKind.IMAGE,
+    "audio": MediaKind.AUDIO,
+    "video": MediaKind.VIDEO,
+}
 
 
 def read_prompt(body: Members) -> Prompt:
@@ -54,15 +59,16 @@ def read_prompt(body: Members) -> Prompt:
         contents += _all(request, "content", path)
         rest.add_rest(request, _OF_BODY)
     system = either(body, "systemInstruction", "system_instruction")
-    messages = [_message(item, path) for path, item in contents]
+    config = generation_config(body)
+    detail = _resolution(config)
+    messages = [_message(item, path, detail) for path, item in contents]
     if system is not None:
         where = "systemInstruction"
         messages += (
-            _message(item, path) for path, item in _all({where: system}, where)
+            _message(item, path, detail) for path, item in _all({where: system}, where)
         )
     if rest.texts or rest.media:
         messages.append(rest.message(""))
-    config = generation_config(body)
     return Prompt(
         messages=tuple(messages),
         tools=tuple(_tools(body)),
@@ -97,23 +103,31 @@ def _all(holder: Members, name: str, path: str = "") -> list[tuple[str, Members]
     return fields.objects(holder, name, path)
 
 
-def _message(item: Members, path: str) -> Message:
+def _resolution(holder: Members) -> str | None:
+    """Return at which resolution media are shown, if *holder* says."""
+    found = either(holder, "mediaResolution", "media_resolution")
+    if isinstance(found, dict):
+        found = found.get("level")
+    return found if isinstance(found, str) else None
+
+
+def _message(item: Members, path: str, detail: str | None) -> Message:
     content = Content()
     for where, part in _all(item, "parts", path):
-        _add_part(content, part, where)
+        _add_part(content, part, where, _resolution(part) or detail)
     content.add_rest(item, _OF_CONTENT)
     return content.message(fields.string(item, "role", path))
 
 
-def _add_part(content: Content, part: Members, path: str) -> None:
+def _add_part(content: Content, part: Members, path: str, detail: str | None) -> None:
     content.add_text(fields.string(part, "text", path))
     held = either(part, "inlineData", "inline_data")
     if isinstance(held, dict):
         data = fields.string(held, "data", path)
-        content.add_encoded(data, _kind_of(held))
+        content.add_encoded(data, _kind_of(held), detail)
     held = either(part, "fileData", "file_data")
     if isinstance(held, dict):
-        content.add_url("file", _kind_of(held))
+        content.add_url("file", _kind_of(held), detail)
     # Calls of functions and their results among them.
     content.add_rest(part, _OF_PART)
 

@@ -22,9 +22,12 @@ _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _NOT_BASE64 = bytes(set(range(256)) - set(_ALPHABET))
 _FROM_URL_SAFE = bytes.maketrans(b"-_", b"+/")
 
-# RFC 2397: data:[<mediatype>][;base64],<data>. Bounded, since prose may begin so.
+# RFC 2397: data:[<mediatype>][;base64],<data>. Bounded, since prose may begin so; with
+# white space wherever a reader that is lenient lets it be.
 _DATA_URL = re.compile(
-    r"data:(?:[\w.+-]{1,64}/[\w.+-]{1,64})?(?:;[^,;]{0,64}){0,8},", re.IGNORECASE
+    r"\s{0,64}data:\s{0,8}(?:[\w.+*-]{1,64}/[\w.+*-]{1,64}\s{0,8})?"
+    r"(?:;[^,;]{0,64}){0,8},",
+    re.IGNORECASE,
 )
 
 
@@ -38,7 +41,7 @@ def media_from_url(url: str, kind: MediaKind, detail: str | None = None) -> Medi
     if not is_data_url(url):
         return Media(kind, detail=detail)
     header, _, data = url.partition(",")
-    if header.lower().endswith(";base64"):
+    if "".join(header.split()).lower().endswith(";base64"):
         return media_from_base64(data, kind, detail)
     # An escape is three characters for one byte.
     head = unquote_to_bytes(data[: 3 * HEAD_BYTES])[:HEAD_BYTES]
@@ -49,6 +52,8 @@ def media_from_url(url: str, kind: MediaKind, detail: str | None = None) -> Medi
 def media_from_base64(data: str, kind: MediaKind, detail: str | None = None) -> Media:
     """Return head and size of the base64 *data*, whichever alphabet it uses."""
     characters = data[:_HEAD_CHARS].encode("ascii", "replace")
+    if b"%" in characters:  # "+", "/" and "=", escaped as in any URL
+        characters = unquote_to_bytes(characters)
     digits = characters.translate(_FROM_URL_SAFE).translate(None, _NOT_BASE64)
     # Two or three digits at the end hold a byte or two; one holds none.
     whole = digits + b"A" * (-len(digits) % 4)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -32,6 +33,7 @@ from tokenweir.core.dialects.openai_api import OpenAIApi
 from tokenweir.core.dialects.openai_usage import read_usage
 from tokenweir.core.errors import MalformedRequestError
 from tokenweir.core.json_edit import set_member
+from tokenweir.core.media_tokens import FAITHFUL
 
 # OpenAI's limit is ten.
 MAX_PICTURES = 10
@@ -157,15 +159,19 @@ def _prompt(members: Members) -> Prompt:
     content.media += members.get(_FILES, [])
     for url in _urls(members):
         content.add_url(url, MediaKind.IMAGE)
+    if members.get("input_fidelity") == "high":
+        content.media = [replace(one, detail=FAITHFUL) for one in content.media]
     content.add_rest(members, _OF_BODY | _PICTURES | {_FILES, "images", "file"})
     return Prompt((content.message(""),))
 
 
 def _urls(members: Members) -> Iterator[str]:
-    """Yield pictures that are given in JSON, by URL or inside of one."""
+    """Yield pictures that are given in JSON: by URL, inside of one, or by an id."""
     for name in ("image", "mask", "images"):
         found = members.get(name)
         for item in found if isinstance(found, list) else [found]:
-            url = item.get("image_url") if isinstance(item, dict) else item
-            if isinstance(url, str):
-                yield url
+            given = item
+            if isinstance(item, dict):
+                given = item.get("image_url") or item.get("file_id")
+            if isinstance(given, str):
+                yield given

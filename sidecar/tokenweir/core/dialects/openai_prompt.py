@@ -24,7 +24,7 @@ _URLS = {
     "image_url": ("image_url", MediaKind.IMAGE),
     "input_image": ("image_url", MediaKind.IMAGE),
     "audio_url": ("audio_url", MediaKind.AUDIO),
-    "video_url": ("video_url", MediaKind.FILE),
+    "video_url": ("video_url", MediaKind.VIDEO),
 }
 
 # What most messages have, and nothing else that is worth looking for.
