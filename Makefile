@@ -80,6 +80,10 @@ bench: $(DEV_STAMP)  ## Run the benchmarks, or one; [NAME=open_streams] [ARGS=--
 		echo "== $$name"; $(BIN)/python -m bench.$$name $(ARGS); \
 	done
 
+.PHONY: accuracy
+accuracy: $(DEV_STAMP)  ## How far estimates are off, by family and language; [ARGS=--write]
+	$(BIN)/python -m bench.accuracy $(ARGS)
+
 .PHONY: clean
 clean:  ## Remove the environment and all caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache \
