@@ -26,7 +26,7 @@ def test_a_table() -> None:
         "22:13",
         "UTC",
     ]
-    assert "3 (below 5)" in second
+    assert "3 (too few)" in second
 
 
 def test_a_document() -> None:

@@ -79,7 +79,7 @@ async def test_a_correction_is_told(tmp_path: Path) -> None:
     """By how much, and that reports have taught it."""
     source = Source()
     place = Place("acme", "openai", "gpt-4o", "chat_completions")
-    source.known[place, Side.INPUT] = Learned(9, 900, 693_147, 100, 0)
+    source.known[place, Side.INPUT] = Learned(20, 4_000, 693_147, 100, 0)
     said = checked(await explain(ask(policy(tmp_path), body()), source))
 
     assert "(estimated, text times 2.00 as reports have taught), at most" in said

@@ -46,9 +46,9 @@ def taught(*pairs: tuple[int, int]) -> Learned:
     return learned
 
 
-def known(factor: float, *, samples: int = MIN_SAMPLES, size: int = 500) -> Learned:
+def known(factor: float, *, samples: int = 20, size: int = 500) -> Learned:
     """Return that a *factor* was learned."""
-    return Learned(samples, 1_000, round(math.log(factor) * MICRO), size, 7)
+    return Learned(samples, 4_000, round(math.log(factor) * MICRO), size, 7)
 
 
 def test_a_steady_factor_is_found() -> None:
@@ -64,10 +64,15 @@ def test_a_steady_factor_is_found() -> None:
 def test_it_is_used_once_there_are_enough_samples() -> None:
     """Before that estimates stay what they are."""
     few = taught(*[(1_000, 1_800)] * (MIN_SAMPLES - 1))
+    short = taught(*[(10, 18)] * 50)
     enough = taught(*[(1_000, 1_800)] * MIN_SAMPLES)
 
     assert correction_of(None, exact=False) == NO_CORRECTION
     assert correction_of(few, exact=False) == NO_CORRECTION
+    assert correction_of(short, exact=False) == NO_CORRECTION
+    assert correction_of(enough, exact=True) == NO_CORRECTION
+    assert correction_of(taught(*[(1_000, 1_800)] * 20), exact=True)
+    assert not correction_of(taught(*[(100, 180)] * 30), exact=True)
     assert correction_of(enough, exact=False).of(1_000) == pytest.approx(
         1_800, rel=1e-4
     )
@@ -152,7 +157,7 @@ def test_what_was_learned_long_ago_gives_way() -> None:
 
 def test_it_reaches_as_far_as_it_was_learned() -> None:
     """From greetings nobody learns what a book has: what is beyond stays as it is."""
-    learned = taught(*[(10, 30)] * 20)
+    learned = taught(*[(10, 30)] * 200)
     correction = correction_of(learned, exact=False)
 
     assert correction.of(10) == pytest.approx(30, rel=0.01)

@@ -23,7 +23,7 @@ PLACE = Place("acme", "vllm", "local-7b", "chat_completions")
 INPUT: Spot = (PLACE, Side.INPUT)
 OUTPUT: Spot = (PLACE, Side.OUTPUT)
 LESSON = Lesson(PLACE, 100, 100, 180)
-ANSWER = Lesson(PLACE, texts=("Hi",), reported_output=60)
+ANSWER = Lesson(PLACE, texts=("Hi",), reported_output=600)
 
 
 @dataclass
@@ -62,6 +62,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.store, self.recorder, self.counter = Store(), Recorder(), Counter()
+        self.counter.count.tokens = 300
         self.background = Background(self.recorder)
         self.compared: list[tuple[Side, float]] = []
         self.told: list[Mapping[Spot, Learned]] = []

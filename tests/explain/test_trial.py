@@ -66,7 +66,7 @@ async def test_what_was_learned_is_used(tmp_path: Path) -> None:
     for tenant, factor in (("acme", 2.0), ("globex", 1.0)):
         place = Place(tenant, "openai", "gpt-4o", "chat_completions")
         source = Source()
-        source.known[place, Side.INPUT] = Learned(9, 900, 693_147, 100, 0)
+        source.known[place, Side.INPUT] = Learned(20, 4_000, 693_147, 100, 0)
         found = await explain(ask(policy(tmp_path), body()), source)
 
         [count] = found.counts

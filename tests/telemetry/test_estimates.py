@@ -12,7 +12,7 @@ from tokenweir.core.policy import Model
 from tokenweir.telemetry.estimates import EstimateMetrics
 
 PLACE = Place("acme", "openai", "upstream-of-mine", "chat_completions")
-READY = Learned(9, 900, 693_147, 100, 0)
+READY = Learned(9, 5_000, 693_147, 100, 0)
 
 
 def scene() -> tuple[EstimateMetrics, CollectorRegistry]:
@@ -54,7 +54,7 @@ def test_factors_come_and_go() -> None:
     """Those that are used show, and of two with the same labels the better known."""
     metrics, registry = scene()
     stranger = replace(PLACE, tenant="stranger")
-    weak = replace(READY, weight=10, mean=0)
+    weak = replace(READY, weight=1_000, mean=0)
     metrics.learned(
         {
             (PLACE, Side.INPUT): READY,

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tokenweir.cli.table import Amount, Cell, table
-from tokenweir.core.calibration import MIN_SAMPLES, Learned, correction_of
+from tokenweir.core.calibration import Learned, correction_of
 from tokenweir.ledger.calibration import Spot
 
 HEAD = ("tenant", "provider", "model", "route", "side", "factor", "samples", "learned")
 # Of a factor that is not used yet.
-_FEW = f" (below {MIN_SAMPLES})"
+_FEW = " (too few)"
 
 
 def table_text(known: Mapping[Spot, Learned], *, bold: bool) -> str:

@@ -11,7 +11,7 @@ estimates are, and not above them.
 Nobody moves it far at once. A sample beyond `ABSURD` is none, all others are clipped to
 `LEAST` and `MOST`, a batch weighs at most `BATCH_WEIGHT` and, once there is something to
 compare it with, is at most a factor of two away from that. A correction is used from
-`MIN_SAMPLES` on, and for texts that are at most `REACH` times as large as those that it
+`MIN_SAMPLES` and `MIN_WEIGHT` on, and for texts that are at most `REACH` times as large as those that it
 was learned from: what is beyond counts as if nothing was known.
 
 All arithmetic is on whole numbers that a double holds exactly, in micro-nats (millionths
@@ -42,8 +42,9 @@ SAMPLE_WEIGHT = 2_000
 BATCH_WEIGHT = 10_000
 # What has been learned weighs as much as so many tokens, at most: twenty large prompts.
 MEMORY_WEIGHT = 40_000
-# Before it is used.
+# Before it is used: few texts, or short ones, tell of frames more than of words.
 MIN_SAMPLES = 5
+MIN_WEIGHT = 1_000
 MAX_SAMPLES = 10**9
 # Sizes of prompts that are told apart.
 MAX_SIZE = 100_000
@@ -53,6 +54,9 @@ REACH = 16
 # What counts exactly is only corrected if it is off by more than a tenth: by text that
 # a server adds, or because the model is not what its name says.
 EXACT_TOLERANCE = 95_310
+# And on more evidence than what is an estimate anyway.
+EXACT_SAMPLES = 20
+EXACT_WEIGHT = 4_000
 
 
 class Side(enum.StrEnum):
@@ -167,8 +171,13 @@ class Learned:
 
     @property
     def is_ready(self) -> bool:
-        """Whether there were enough samples."""
-        return self.samples >= MIN_SAMPLES
+        """Whether there is enough of it to correct an estimate."""
+        return self.samples >= MIN_SAMPLES and self.weight >= MIN_WEIGHT
+
+    @property
+    def is_proof(self) -> bool:
+        """Whether there is enough to doubt what was counted exactly."""
+        return self.samples >= EXACT_SAMPLES and self.weight >= EXACT_WEIGHT
 
 
 def ratio_of(estimated: int, reported: int) -> float | None:
@@ -200,7 +209,7 @@ def merged(held: Learned | None, batch: Batch, now_ms: int) -> Learned:
     weight = clamp(batch.weight, 1, BATCH_WEIGHT)
     if held is None:
         held = Learned(0, 0, 0, 0, 0)
-    if held.is_ready:
+    if held.samples >= MIN_SAMPLES:
         mean = clamp(mean, held.mean - STEP, held.mean + STEP)
     total = held.weight + weight
     return Learned(
@@ -217,7 +226,7 @@ def correction_of(learned: Learned | None, *, exact: bool) -> Correction:
     if learned is None or not learned.is_ready:
         return NO_CORRECTION
     mean = clamp(learned.mean, LEAST, MOST)
-    if exact and abs(mean) <= EXACT_TOLERANCE:
+    if exact and (abs(mean) <= EXACT_TOLERANCE or not learned.is_proof):
         return NO_CORRECTION
     return Correction(math.exp(mean / MICRO), REACH * learned.size)
 
