@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenweir.core.dialects.base import Media, MediaKind
+from tokenweir.core.dialects.base import FAITHFUL, Media, MediaKind
 from tokenweir.core.media_size import PixelSize
 from tokenweir.core.media_tokens import (
-    FAITHFUL,
     CellRule,
     ImageRule,
     PatchLimit,

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from tokenweir.core.dialects.base import Media, MediaKind
+from tokenweir.core.dialects.base import FAITHFUL, Media, MediaKind
 from tokenweir.core.media_size import PixelSize, pixel_size
 from tokenweir.core.media_sound import (
     film_seconds,
@@ -48,10 +48,6 @@ _TEXT_BYTES_PER_TOKEN = 3
 # Text has white space at least this often. A run of one letter is padding.
 _BYTES_PER_SPACE = 100
 _CONTROLS = bytes(set(range(0x20)) - set(b"\t\n\x0c\r"))
-
-
-# In place of a detail: a picture that is kept to when another is made of it.
-FAITHFUL = "faithful"
 
 
 class ImageRule(Protocol):

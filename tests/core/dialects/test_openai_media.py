@@ -9,6 +9,7 @@ import pytest
 
 from tests.forms import form
 from tokenweir.core.dialects.base import (
+    FAITHFUL,
     Edits,
     Media,
     MediaKind,
@@ -17,7 +18,6 @@ from tokenweir.core.dialects.base import (
 )
 from tokenweir.core.dialects.openai_media import OpenAIMedia
 from tokenweir.core.errors import MalformedRequestError
-from tokenweir.core.media_tokens import FAITHFUL
 from tokenweir.core.sse import ServerSentEvent
 from tokenweir.core.usage import TokenUsage
 

@@ -26,6 +26,10 @@ class MediaKind(enum.StrEnum):
     FILE = "file"
 
 
+# In place of a detail: a picture that is kept to when another is made of it.
+FAITHFUL = "faithful"
+
+
 @dataclass(frozen=True, slots=True)
 class Media:
     """

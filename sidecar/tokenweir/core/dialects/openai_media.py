@@ -18,6 +18,7 @@ import msgspec
 
 from tokenweir.core.dialects import fields
 from tokenweir.core.dialects.base import (
+    FAITHFUL,
     Edits,
     Media,
     MediaKind,
@@ -33,7 +34,6 @@ from tokenweir.core.dialects.openai_api import OpenAIApi
 from tokenweir.core.dialects.openai_usage import read_usage
 from tokenweir.core.errors import MalformedRequestError
 from tokenweir.core.json_edit import set_member
-from tokenweir.core.media_tokens import FAITHFUL
 
 # OpenAI's limit is ten.
 MAX_PICTURES = 10
