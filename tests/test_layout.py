@@ -15,6 +15,7 @@ MAX_FUNCTION_LINES = 50
 # Declarations only. A module leaves this list when it gets its first branch.
 UNTESTED = {
     "core/cap.py",
+    "core/codings/base.py",
     "core/commands.py",
     "core/counting.py",
     "core/errors.py",
