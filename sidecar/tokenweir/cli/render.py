@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import ipaddress
 import os
 import pathlib
 import sys
+from typing import TYPE_CHECKING
 
 from tokenweir.cli import EXIT_FINE, EXIT_PROBLEMS, EXIT_USAGE, Subparsers
+from tokenweir.cli.envoy_options import ADMIN_SOCKET
+from tokenweir.cli.listen_address import listen_address
 from tokenweir.cli.problems import tell
 from tokenweir.core.errors import PolicyError
 from tokenweir.envoyconf.settings import EnvoySettings
+
+if TYPE_CHECKING:
+    from tokenweir.core.policy import Policy
 
 _DESCRIPTION = """\
 Print the configuration with which Envoy serves a policy.
 
 It holds no secret: credentials go to Envoy with each request, from the processor.
 It changes with the providers, timeout classes, retries and the body limit of the
-policy, so render it again when one of them has changed.
+policy, so render it again when one of them has changed, or let Envoy follow: see
+`tokenweir serve --xds-dir`.
 """
 
 _DEFAULTS = EnvoySettings()
@@ -37,7 +43,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--listen",
-        type=_address,
+        type=listen_address,
         default=(_DEFAULTS.listen_host, _DEFAULTS.listen_port),
         metavar="HOST:PORT",
         help="where apps connect to (default: 127.0.0.1:4000)",
@@ -64,6 +70,13 @@ def add_parser(subparsers: Subparsers) -> None:
         default=_DEFAULTS.ca_file,
         metavar="FILE",
         help="the system's authorities, as Envoy finds them (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--xds-dir",
+        type=pathlib.Path,
+        metavar="DIR",
+        help="write the files that a running Envoy follows into DIR, in turns that it "
+        "can follow; `serve --xds-dir` keeps them up to date",
     )
     parser.add_argument(
         "--out", type=pathlib.Path, metavar="FILE", help="write to FILE, not to stdout"
@@ -93,6 +106,8 @@ def run(args: argparse.Namespace) -> int:
         # To stdout goes a configuration or nothing.
         tell(args.policy, error, sys.stderr, sys.stderr)
         return EXIT_PROBLEMS
+    if settings.xds_dir is not None:
+        return _keep(args, policy, settings)
     bootstrap = render(policy, settings)
     if args.validate and (problem := _problem_of(bootstrap, settings)):
         print(f"--validate: {problem}", file=sys.stderr)
@@ -102,14 +117,43 @@ def run(args: argparse.Namespace) -> int:
 
 def _settings(args: argparse.Namespace) -> EnvoySettings:
     host, port = args.listen
+    folder = None if args.xds_dir is None else args.xds_dir.absolute()
+    admin_socket = args.admin_socket
+    if folder is not None:
+        admin_socket = admin_socket or str(folder / ADMIN_SOCKET)
     return EnvoySettings(
         listen_host=host,
         listen_port=port,
         processor_sockets=tuple(args.processor_socket or _DEFAULTS.processor_sockets),
-        admin_socket=args.admin_socket,
+        admin_socket=admin_socket,
         access_log_path=args.access_log,
         ca_file=args.ca_file,
+        xds_dir=None if folder is None else str(folder),
     )
+
+
+def _keep(args: argparse.Namespace, policy: Policy, settings: EnvoySettings) -> int:
+    """Write what Envoy follows, unless it refuses it."""
+    from tokenweir.envoyconf.live import live_envoy  # noqa: PLC0415 -- slow
+    from tokenweir.envoyconf.validate import (  # noqa: PLC0415 -- needs Envoy
+        EnvoyMissingError,
+        envoy_binary,
+    )
+
+    try:
+        binary = envoy_binary() if args.validate else None
+        live_envoy(settings, binary).begin(policy)
+    except EnvoyMissingError as error:
+        print(f"--validate: {error}", file=sys.stderr)
+        return EXIT_PROBLEMS
+    except PolicyError as error:
+        tell(args.policy, error, sys.stderr, sys.stderr)
+        return EXIT_PROBLEMS
+    except OSError as error:
+        why = (error.strerror or "it takes too long").lower()
+        print(f"--xds-dir: {error.filename or args.xds_dir}: {why}.", file=sys.stderr)
+        return EXIT_USAGE
+    return EXIT_FINE
 
 
 def _problem_of(bootstrap: dict[str, object], settings: EnvoySettings) -> str | None:
@@ -150,20 +194,3 @@ def _write(text: str, file: pathlib.Path | None) -> int:
         )
         return EXIT_USAGE
     return EXIT_FINE
-
-
-def _address(text: str) -> tuple[str, int]:
-    """Read HOST:PORT; Envoy listens on addresses, not on names."""
-    host, _, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            "HOST must be an IP address, as in 127.0.0.1:4000"
-        ) from None
-    if not port.isdecimal() or int(port) > 65_535:
-        raise argparse.ArgumentTypeError(
-            "PORT must be a TCP port, as in 127.0.0.1:4000"
-        )
-    return host, int(port)
