@@ -88,6 +88,7 @@ def _leads(first: int, second: int, last: int) -> tuple[bytes, ...]:
     return tuple(bytes((first, byte)) for byte in range(second, last + 1))
 
 
+_CONTINUATION = _octets(0x80, 0xBF)
 _SPACE = b" \t\r\n\x0b\x0c"
 _LOWER = _octets(0x61, 0x7A)
 _UPPER = _octets(0x41, 0x5A)
@@ -181,9 +182,11 @@ def _letters_in_runs(counts: Mapping[str, int]) -> int:
 
 def _counted(data: bytes) -> Iterator[tuple[str, int]]:
     is_ascii = data.isascii()
-    rows = _ASCII_ROWS if is_ascii else _ASCII_ROWS + _OTHER_ROWS
-    for row in rows:
-        yield row.cls, len(data) - len(data.translate(None, row.octets))
+    leads = data if is_ascii else data.translate(None, _CONTINUATION)
+    for row in _ASCII_ROWS if is_ascii else _ASCII_ROWS + _OTHER_ROWS:
+        rest = leads.translate(None, row.octets)
+        yield row.cls, len(leads) - len(rest)
+        leads = rest
     for pair in () if is_ascii else _PAIRS:
         count = sum(map(data.count, pair.leads))
         yield pair.cls, count
