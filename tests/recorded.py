@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -36,6 +38,42 @@ class Recording:
     status: int
     content_type: str
     response: bytes
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is server-sent events."""
+        return self.content_type.startswith("text/event-stream")
+
+    @property
+    def reported(self) -> tuple[int, int] | None:
+        """
+        The input and output tokens of the last report, found without any parser of ours.
+
+        None: there is none, or it counts no tokens.
+        """
+        figures: dict[str, int] = {}
+        for holder in _usages(self.response.decode()):
+            figures |= {k: v for k, v in holder.items() if isinstance(v, int)}
+        if not figures.keys() - {"seconds"}:
+            return None
+        into = figures.get("prompt_tokens", figures.get("input_tokens", 0))
+        if self.path == "/v1/messages":  # what is cached is told beside it
+            into += figures.get("cache_read_input_tokens", 0)
+            into += figures.get("cache_creation_input_tokens", 0)
+        return into, figures.get("completion_tokens", figures.get("output_tokens", 0))
+
+
+def _usages(text: str) -> list[dict[str, Any]]:
+    found = []
+    for part in (text, *text.replace("data:", "\n").split("\n")):
+        try:
+            value = json.loads(part)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            holders = (value, value.get("message"), value.get("response"))
+            found += [each.get("usage") for each in holders if isinstance(each, dict)]
+    return [usage for usage in found if isinstance(usage, dict)]
 
 
 def recordings() -> list[Recording]:

@@ -62,7 +62,7 @@ MODELS = {
 }
 
 
-def _policy(port: int) -> dict[str, Any]:
+def _policy(port: int, others: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return a policy with a provider of each API, all of them on *port*."""
     content = policy(port, quotas=[*QUOTAS])
     providers, models = content["providers"], content["models"]
@@ -71,7 +71,7 @@ def _policy(port: int) -> dict[str, Any]:
     providers["azure"] = base | {"dialect": "azure"}
     providers["google"] = base | {"dialect": "gemini"}
     providers["vllm"] = dict(base)
-    for provider, names in MODELS.items():
+    for provider, names in others.items():
         entry = {"provider": provider, "max_output_tokens": 16384}
         models |= dict.fromkeys(names, entry)
     models["deployed"] = {"provider": "azure", "upstream_model": "gpt-4o-prod"}
@@ -132,12 +132,14 @@ class Theatre:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def open(cls) -> AsyncIterator[Self]:
-        """Set it up, with the tenants who have nothing left."""
+    async def open(
+        cls, models: Mapping[str, Sequence[str]] = MODELS
+    ) -> AsyncIterator[Self]:
+        """Set it up, with *models* by provider, and tenants who have nothing left."""
         counter = TokenCounter()
         async with (
             ScriptedUpstream() as upstream,
-            Pod.start(content := _policy(upstream.port)) as pod,
+            Pod.start(content := _policy(upstream.port, models)) as pod,
         ):
             theatre = cls(upstream, pod, counter)
             await asyncio.to_thread(counter.preload, list(content["models"]))
