@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.cases.apis import encoded
+from tests.e2e.refusal import AT_ONCE, ROUNDS
 from tests.mock_provider import aimock
 from tests.node_process import NodeError, NodeProcess
 from tests.pod import KEY, OTHER_KEY, Pod, policy, sha256, until
@@ -20,6 +21,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 STORY = "Once upon a time there was a weir, and it held."
 LONG = "Tell a long story."
 # One request, and the next a second later: each kit has its own.
+SMALL_KEY = "sk-tw-small"
 SLOW_KEYS = {"openai": "sk-tw-s1", "anthropic": "sk-tw-s2", "vercel": "sk-tw-s3"}
 # What each kit calls its plain question, and the SDK's name for a refusal.
 PLAIN = {"openai": "chat", "anthropic": "message", "vercel": "generate"}
@@ -52,10 +54,10 @@ class Stage:
         return [(used.total_input_tokens, used.total_output_tokens) for used in usages]
 
     async def refusal(self, kit: str, **options: Any) -> dict[str, Any]:
-        """Return what an app catches that goes on calling until it is refused."""
-        for _ in range(20):
+        """Return what an app catches that calls, several times at once."""
+        for _ in range(ROUNDS):
             try:
-                await self.node.run(kit, PLAIN[kit], **options)
+                await self.node.run(kit, PLAIN[kit], atOnce=AT_ONCE, **options)
             except NodeError as error:
                 return error.told
         raise AssertionError("nobody was refused")
@@ -75,9 +77,12 @@ def limits(mock_port: int, played_port: int) -> dict[str, Any]:
         "gpt-played": {"provider": "openai-played"},
         "claude-played": {"provider": "anthropic-played"},
     }
-    content["tenants"]["globex"]["quotas"] = [
-        {"tokens_per_minute": 60_000, "capacity": 1_000}
-    ]
+    few = [{"tokens_per_minute": 60_000, "capacity": 1_000}]
+    content["tenants"]["globex"]["quotas"] = few
+    content["tenants"]["small"] = {
+        "keys": [{"id": "small", "sha256": sha256(SMALL_KEY)}],
+        "quotas": few,
+    }
     for kit, key in SLOW_KEYS.items():
         content["tenants"][kit] = {
             "keys": [{"id": kit, "sha256": sha256(key)}],
@@ -208,7 +213,7 @@ async def test_a_refusal_says_which_limit(stage: Stage, kit: str) -> None:
 async def test_own_retries_obey_our_headers(stage: Stage, kit: str) -> None:
     """An SDK that retries waits as told, and then succeeds at the first attempt."""
     key = SLOW_KEYS[kit]
-    for _ in range(20):
+    for _ in range(ROUNDS):
         before = refusals(stage.pod, kit)
         told = await stage.node.run(kit, PLAIN[kit], key=key, retries=1, api="chat")
         assert told["text"] == STORY
@@ -226,15 +231,15 @@ def refusals(pod: Pod, tenant: str) -> int:
 @pytest.mark.parametrize("kit", KITS)
 async def test_more_than_the_bucket_can_hold(stage: Stage, kit: str) -> None:
     """What no wait can satisfy is told once: the SDK does not retry it."""
-    before = refusals(stage.pod, "globex")
+    before = refusals(stage.pod, "small")
     with pytest.raises(NodeError) as caught:
         await stage.node.run(
-            kit, PLAIN[kit], key=OTHER_KEY, cap=5_000, retries=2, api="chat"
+            kit, PLAIN[kit], key=SMALL_KEY, cap=5_000, retries=2, api="chat"
         )
 
     assert caught.value.told["status"] == 400
-    await until(lambda: refusals(stage.pod, "globex") > before)
-    assert refusals(stage.pod, "globex") == before + 1
+    await until(lambda: refusals(stage.pod, "small") > before)
+    assert refusals(stage.pod, "small") == before + 1
 
 
 @pytest.mark.parametrize("kit", KITS)
