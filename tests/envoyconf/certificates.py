@@ -52,11 +52,15 @@ class Authority:
         self, *names: str, alpn: tuple[str, ...] = ("http/1.1",), days: int = 1
     ) -> ssl.SSLContext:
         """Return the TLS of a server called *names*; *days* < 0: it has expired."""
-        files = self._files("server", names, days)
+        files = self.server_files(*names, days=days)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(files["cert_file"], files["key_file"])
         context.set_alpn_protocols(list(alpn))
         return context
+
+    def server_files(self, *names: str, days: int = 1) -> dict[str, str]:
+        """Return where a server called *names* has its certificate and its key."""
+        return self._files("server", names, days)
 
     def client_files(self, name: str) -> dict[str, Any]:
         """Return where a client called *name* has its certificate and its key."""
