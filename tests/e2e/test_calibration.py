@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest_asyncio
 from tests.cases.apis import OPENAI
 from tests.cases.connection import Answer, call, request
 from tests.cases.scene import Scene
-from tests.pod import KEY, PATIENCE_SECONDS, Pod, until
+from tests.pod import CREDENTIAL, PATIENCE_SECONDS, Pod, until
 from tests.scripted_upstream import reply
+from tests.tokenizers.files import write_tokenizer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
@@ -24,16 +26,25 @@ TEXT = "The quick brown fox jumps over the lazy dog. " * 20
 CALLS = 6
 # Each test has a model of its own: what was learned of one says nothing of another.
 PROBE, STEADY, ABSURD, WITHOUT = "local-0", "local-1", "local-2", "local-3"
-
-
-def adapt(content: dict[str, Any]) -> None:
-    """Add models whose tokenizer nobody knows."""
-    content["models"]["local-*"] = {"provider": "openai"}
+# Counted by a file, and by a server.
+FILE, SERVER = "file-7b", "server-7b"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stage() -> AsyncIterator[Scene]:
-    """Give the module a pod with a relay before its ledger."""
+async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
+    """Give the module a pod with a relay before its ledger, and models of all kinds."""
+    file = write_tokenizer(tmp_path_factory.mktemp("model"))
+
+    def adapt(content: dict[str, Any]) -> None:
+        base = content["providers"]["openai"]["base_url"]
+        server = {"url": f"{base}/tokenize", "deadline": "1s", "min_bytes": 100}
+        server |= {"credential": "env:OPENAI_API_KEY", "header": "x-key"}
+        content["models"] |= {
+            "local-*": {"provider": "openai"},
+            FILE: {"provider": "openai", "tokenizer": f"file:{file}"},
+            SERVER: {"provider": "openai", "tokenize": server},
+        }
+
     options = {"arguments": ["--ledger-timeout-ms", "1000"]}
     async with Scene.relayed(quotas=[QUOTA], adapt=adapt, options=options) as scene:
         yield scene
@@ -46,14 +57,27 @@ class App:
         self.scene = scene
         self.left = CAPACITY
 
-    async def reserved(self, model: str, reported: int, pod: Pod | None = None) -> int:
+    async def reserved(
+        self,
+        model: str,
+        reported: int,
+        pod: Pod | None = None,
+        *,
+        text: str = TEXT,
+        counted: bytes = b"",
+    ) -> int:
         """
         Return the input tokens that one call of *model* has reserved.
 
-        Its provider reports *reported* input tokens, and one of output.
+        Its provider reports *reported* input tokens, and one of output; who is asked
+        for a count answers *counted*, or that it can't.
         """
-        self.scene.upstream.play(reply(OPENAI.reply("Hi", usage=usage(reported))))
-        answer = await ask((pod or self.scene.pod).port, model)
+        answers = reply(OPENAI.reply("Hi", usage=usage(reported)))
+        counts = reply(counted, "200 OK" if counted else "503 Busy")
+        self.scene.upstream.choose(
+            lambda asked: [counts if asked.target == "/tokenize" else answers]
+        )
+        answer = await ask((pod or self.scene.pod).port, model, text)
         assert answer.status == 200
         shown = answer.header("x-ratelimit-remaining-tokens")
         assert shown is not None
@@ -69,11 +93,11 @@ def usage(reported: int) -> dict[str, int]:
     return tokens | {"total_tokens": reported + 1}
 
 
-async def ask(port: int, model: str, key: str = KEY) -> Answer:
+async def ask(port: int, model: str, text: str = TEXT) -> Answer:
     """Send the request."""
-    turns = [{"role": "user", "content": TEXT}]
+    turns = [{"role": "user", "content": text}]
     body = OPENAI.request(model=model, messages=turns, stream=False, max_tokens=1)
-    return await call(port, request(body, key=key))
+    return await call(port, request(body))
 
 
 def known(pod: Pod) -> list[str]:
@@ -146,3 +170,30 @@ async def test_what_was_known_serves_without_a_ledger(stage: Scene) -> None:
     assert answer.status == 200
     assert during == before
     assert await app.reserved(WITHOUT, reported) == pytest.approx(reported, rel=0.03)
+
+
+async def test_files_and_servers_count(stage: Scene) -> None:
+    """
+    A `tokenizer.json` has a token for each character here; a server says what it likes.
+    If that can't be, it is counted as if there were no server.
+    """
+    app = App(await stage.clear())
+    short = await app.reserved(FILE, 400, text="x" * 50)
+    long = await app.reserved(FILE, 400, text="x" * 350)
+    estimate = await app.reserved(PROBE, 400)
+    told = await app.reserved(SERVER, 400, counted=b'{"count": 333, "tokens": []}')
+    broken = [
+        await app.reserved(SERVER, 400, text=f"{number} {TEXT}", counted=counted)
+        for number, counted in enumerate((b"", b'{"count": 99999999}'))
+    ]
+    asked = [each for each in stage.upstream.requests if each.target == "/tokenize"]
+    question = json.loads(asked[0].body)
+
+    assert long - short == 300
+    assert told == 333
+    assert [abs(each - estimate) < 10 for each in broken] == [True, True]
+    assert len(asked) == 3
+    assert asked[0].header("x-key") == CREDENTIAL
+    assert question["model"] == SERVER
+    assert question["messages"] == [{"role": "user", "content": TEXT}]
+    assert CREDENTIAL not in stage.pod.processors[0].log.read_text()

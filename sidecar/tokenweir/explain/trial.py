@@ -216,7 +216,8 @@ class _Counter:
     ) -> services.Count:
         """See `tokenweir.driver.services.Counter`."""
         # Loading takes longer than a count may; what is refused before needs none.
-        await asyncio.to_thread(self._counter.preload, [model])
+        named = [tokenizer] if tokenizer else []
+        await asyncio.to_thread(self._counter.preload, [model], named)
         count = await self._counter.count_prompt(prompt, model, tokenizer, hints)
         told = Count(model, count.tokens, count.source, count.factor)
         self.counts.append(told)
