@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tests.every_dialect.anthropic_rows import ANTHROPIC_ROWS
 from tests.every_dialect.azure_rows import AZURE_ROWS
+from tests.every_dialect.bedrock_rows import BEDROCK_ROWS
 from tests.every_dialect.gemini_rows import GEMINI_ROWS
 from tests.every_dialect.media_rows import MEDIA_ROWS
 from tests.every_dialect.openai_rows import OPENAI_ROWS
@@ -21,5 +22,6 @@ ROWS: tuple[Row, ...] = (
     *ANTHROPIC_ROWS,
     *AZURE_ROWS,
     *GEMINI_ROWS,
+    *BEDROCK_ROWS,
     *VLLM_ROWS,
 )

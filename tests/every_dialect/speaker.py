@@ -75,6 +75,13 @@ def _google_error_in(body: bytes, status: int) -> dict[str, Any]:
     return error
 
 
+def _aws_error_in(body: bytes, status: int) -> dict[str, Any]:
+    del status
+    error: dict[str, Any] = json.loads(body)
+    assert set(error) == {"message", "tokenweir"}
+    return error
+
+
 def _openai_error(status: int) -> bytes:
     return (
         f'{{"error": {{"message": "No.", "type": "t", "code": "c{status}"}}}}'.encode()
@@ -92,8 +99,13 @@ def _google_error(status: int) -> bytes:
     )
 
 
+def _aws_error(status: int) -> bytes:
+    return f'{{"message": "No: {status}."}}'.encode()
+
+
 OPENAI = Speaker("openai", "authorization", _openai_error_in, _openai_error)
 ANTHROPIC = Speaker("anthropic", "x-api-key", _anthropic_error_in, _anthropic_error)
 AZURE = Speaker("azure", "api-key", _openai_error_in, _openai_error)
 GOOGLE = Speaker("google", "x-goog-api-key", _google_error_in, _google_error)
+BEDROCK = Speaker("bedrock", "authorization", _aws_error_in, _aws_error)
 VLLM = Speaker("vllm", "authorization", _openai_error_in, _openai_error)

@@ -59,6 +59,7 @@ MODELS = {
     ),
     "google": ("gemini-2.5-flash",),
     "vllm": ("qwen3-8b",),
+    "bedrock": ("us.anthropic.claude-sonnet-4-5-20250929-v1:0",),
 }
 
 
@@ -70,6 +71,7 @@ def _policy(port: int, others: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     providers["anthropic"]["unknown_paths"] = ["POST /v1/messages/batches"]
     providers["azure"] = base | {"dialect": "azure"}
     providers["google"] = base | {"dialect": "gemini"}
+    providers["bedrock"] = base | {"dialect": "bedrock"}
     providers["vllm"] = dict(base)
     for provider, names in others.items():
         entry = {"provider": provider, "max_output_tokens": 16384}
