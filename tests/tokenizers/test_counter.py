@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,18 @@ from typing import Any
 import pytest
 
 from tests.examples import policy
+from tests.recorded import NEEDS_RECORDINGS, recordings
 from tests.tokenizers.files import write_tokenizer
-from tokenweir.core.calibration import Learned, Place, Side
+from tokenweir.core.calibration import (
+    Learned,
+    Place,
+    Side,
+    correction_of,
+    merged,
+    sample_of,
+)
 from tokenweir.core.counting import Hints
+from tokenweir.core.dialects import dialect_of
 from tokenweir.core.dialects.base import Media, MediaKind, Message, Prompt, Tool
 from tokenweir.core.model_family import CL100K, O200K
 from tokenweir.core.tokenize_server import TokenizeServer
@@ -667,3 +676,48 @@ async def test_a_server_is_asked_first(tokens: TokenCounter) -> None:
     assert (await tokens.count_prompt(ask("hello"), "gpt-4o", None, hints)).tokens == 8
     Told.answer = 77
     assert (await tokens.count_prompt(ask("hello"), "gpt-4o", None)).tokens == 8
+
+
+async def recorded_samples(counter: TokenCounter) -> list[tuple[int, int]]:
+    """Return what was estimated of OpenAI's recorded prompts, and what was reported."""
+    found = []
+    for recording in recordings():
+        route = dialect_of(recording.path)
+        if recording.request and recording.reported is not None and route is not None:
+            request = route.parse_request(recording.request)
+            counted = await counter.count_prompt(request.prompt, request.model, None)
+            if counted.text_tokens:
+                found.append((counted.text_tokens, recording.reported[0]))
+    assert len(found) > 8
+    return found
+
+
+def taught(pairs: Iterable[tuple[int, int]]) -> Learned:
+    """Return what is learned of estimated and reported tokens."""
+    learned: Learned | None = None
+    for pair in pairs:
+        sample = sample_of(*pair)
+        assert sample is not None
+        learned = merged(learned, sample, 0)
+    assert learned is not None
+    return learned
+
+
+@NEEDS_RECORDINGS
+async def test_recorded_reports_leave_exact_counts_alone(tokens: TokenCounter) -> None:
+    """However often OpenAI's recorded answers teach, no count of ours is corrected."""
+    samples = await recorded_samples(tokens)
+    learned = taught(samples * 50)
+
+    assert learned.is_proof
+    assert not correction_of(learned, exact=True)
+
+
+@NEEDS_RECORDINGS
+async def test_recorded_reports_make_nothing_worse(tokens: TokenCounter) -> None:
+    """An app that always sends the same is estimated as well as before, or better."""
+    for estimated, reported in await recorded_samples(tokens):
+        correction = correction_of(taught([(estimated, reported)] * 500), exact=True)
+
+        error = abs(correction.of(estimated) - reported)
+        assert error <= abs(estimated - reported)
