@@ -65,6 +65,20 @@ async def test_admitted(tmp_path: Path) -> None:
             "output_picousd_per_token": 20_000_000,
         },
     }
+    assert found["way"] == {
+        "route": "openai/default",
+        "cluster": found["target"]["cluster"],
+        "method": "POST",
+        "url": "https://api.openai.com:443/v1/chat/completions",
+        "timeout_class": "default",
+        "total_ms": None,
+        "idle_ms": 300_000,
+        "retries": 2,
+        "retried": ["connection failed", "refused stream", "429", "503"],
+        "answer": "read",
+        "set_headers": ["authorization"],
+        "removed_headers": [],
+    }
     [reservation] = found["reservations"]
     assert (reservation["outcome"], reservation["output_tokens"]) == ("granted", 1_000)
     limits = {each["quota"]: each for each in reservation["limits"]}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tokenweir.cli.price_text import price_text
 from tokenweir.cli.table import Amount, Cell, shown, table
+from tokenweir.cli.way_text import way_text
 from tokenweir.core.budget import MAX_SPENT
 from tokenweir.core.commands import Forward, Reject
 from tokenweir.core.hold import Denied, Granted, LimitState
@@ -246,6 +247,7 @@ def _admitted(told: Explanation, answer: Forward) -> Iterator[str]:
             "the provider's credential" if provider.credential else "the app's headers"
         )
         yield f"  sent with {whose}, timeouts {timeout_class(told)}"
+        yield from way_text(told)
     for name, (old, new) in told.edits.items():
         yield f"  body: {name}: {_cut(old) or '(not set)'} becomes {_cut(new) or '(not set)'}"
     if answer.strip_usage:

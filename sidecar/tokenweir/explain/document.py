@@ -15,6 +15,7 @@ from tokenweir.core.reason import reason_of
 from tokenweir.explain.dry_ledger import Reserving, Standing
 from tokenweir.explain.explanation import Answers, Explanation
 from tokenweir.explain.governed import Governed
+from tokenweir.explain.way import RETRIED, Way, way_of
 from tokenweir.extproc.budget_wording import moment
 from tokenweir.extproc.messages import LocalReply
 
@@ -39,6 +40,7 @@ def document_of(answers: Answers) -> Json:
         },
         "caller": _caller(told, answers.governed),
         "target": _target(told),
+        "way": _way(way_of(told)),
         "counts": [
             {
                 "model": each.model,
@@ -133,6 +135,25 @@ def _target(told: Explanation) -> Json | None:
         "credential": "provider" if provider.credential else "app",
         "timeout_class": timeout_class(told),
         "price": _price(told.question.policy, provider.name, name, told.now_ms),
+    }
+
+
+def _way(way: Way | None) -> Json | None:
+    if way is None:
+        return None
+    return {
+        "route": way.route,
+        "cluster": way.cluster,
+        "method": way.method,
+        "url": way.url,
+        "timeout_class": way.timeouts.name,
+        "total_ms": way.timeouts.total_ms or None,
+        "idle_ms": way.timeouts.idle_ms,
+        "retries": way.retries,
+        "retried": list(RETRIED) if way.retries else [],
+        "answer": "read" if way.is_read else "unread",
+        "set_headers": list(way.set_headers),
+        "removed_headers": list(way.removed_headers),
     }
 
 
