@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ FOLDER = Path(__file__).parent.parent.parent / "shared" / "fixtures"
 NEEDS_RECORDINGS = pytest.mark.skipif(
     not FOLDER.is_dir(), reason=f"no recorded exchanges in {FOLDER}"
 )
+
+
+_FRAMED = re.compile(r'"usage":\{"inputTokens":(\d+),"outputTokens":(\d+)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +45,8 @@ class Recording:
 
     @property
     def is_stream(self) -> bool:
-        """Whether it is server-sent events."""
-        return self.content_type.startswith("text/event-stream")
+        """Whether it is events, one after the other."""
+        return not self.content_type.startswith("application/json")
 
     @property
     def reported(self) -> tuple[int, int] | None:
@@ -52,10 +56,13 @@ class Recording:
         None: there is none, or it counts no tokens.
         """
         figures: dict[str, int] = {}
-        for holder in _usages(self.response.decode()):
+        # Frames hold JSON between figures and checksums.
+        for holder in _usages(self.response.decode("utf-8", "replace")):
             figures |= {k: v for k, v in holder.items() if isinstance(v, int)}
         if not figures.keys() - {"seconds"}:
             return None
+        if "inputTokens" in figures:
+            return figures["inputTokens"], figures["outputTokens"]
         into = figures.get("prompt_tokens", figures.get("input_tokens", 0))
         if self.path == "/v1/messages":  # what is cached is told beside it
             into += figures.get("cache_read_input_tokens", 0)
@@ -64,7 +71,10 @@ class Recording:
 
 
 def _usages(text: str) -> list[dict[str, Any]]:
-    found = []
+    found: list[Any] = [
+        {"inputTokens": int(into), "outputTokens": int(out_of)}
+        for into, out_of in _FRAMED.findall(text)
+    ]
     for part in (text, *text.replace("data:", "\n").split("\n")):
         try:
             value = json.loads(part)
@@ -79,6 +89,21 @@ def _usages(text: str) -> list[dict[str, Any]]:
 def recordings() -> list[Recording]:
     """Return whatever there is, in the order of its names."""
     return [*_cassettes(), *_edge_cases()]
+
+
+def framed() -> list[Recording]:
+    """Return those of Bedrock's: their events are in binary frames."""
+    return [
+        Recording(
+            file.stem,
+            "/model/m/converse-stream",
+            b"",
+            200,
+            "application/vnd.amazon.eventstream",
+            file.read_bytes(),
+        )
+        for file in sorted(FOLDER.glob("edge/*.bin"))
+    ]
 
 
 def _cassettes() -> list[Recording]:

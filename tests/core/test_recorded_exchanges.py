@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.examples import NOW_MS, ticket
-from tests.recorded import NEEDS_RECORDINGS, Recording, recordings
+from tests.recorded import NEEDS_RECORDINGS, Recording, framed, recordings
 from tokenweir.core.commands import CountTexts, Settle
 from tokenweir.core.dialects import dialect_of
 from tokenweir.core.events import (
@@ -22,7 +22,7 @@ from tokenweir.core.usage import Source
 
 RECORDINGS = [
     pytest.param(recording, id=recording.name)
-    for recording in recordings()
+    for recording in (*recordings(), *framed())
     if dialect_of(recording.path)
 ]
 every = pytest.mark.parametrize("recording", RECORDINGS)

@@ -19,12 +19,13 @@ from tests.cases.apis import OPENAI as CHAT
 from tests.cases.apis import Api
 from tests.cases.app import Reply
 from tests.cases.openai_apis import EMBEDDINGS, RESPONSES
+from tests.every_dialect.bedrock_rows import ASKED as BEDROCK_ASKED
 from tests.every_dialect.media_rows import HEAR
 from tests.every_dialect.row import JSON, Row
-from tests.every_dialect.speaker import ANTHROPIC, AZURE, OPENAI
+from tests.every_dialect.speaker import ANTHROPIC, AZURE, BEDROCK, OPENAI
 from tests.every_dialect.theatre import Act, Theatre
 from tests.forms import CONTENT_TYPE
-from tests.recorded import NEEDS_RECORDINGS, Recording, recordings
+from tests.recorded import NEEDS_RECORDINGS, Recording, framed, recordings
 from tests.scripted_upstream import reply
 
 pytestmark = [
@@ -41,6 +42,7 @@ MODELS = {
         "gpt-4o-transcribe",
     ),
     "azure": ("prod",),
+    "bedrock": ("m",),
 }
 APIS: dict[str, Api] = {
     CHAT.path: CHAT,
@@ -48,6 +50,7 @@ APIS: dict[str, Api] = {
     EMBEDDINGS.path: EMBEDDINGS,
     RESPONSES.path: RESPONSES,
 }
+SPEAKERS = {"/openai/": AZURE, "/v1/messages": ANTHROPIC, "/model/": BEDROCK}
 CUTS = 9
 NOT_NOW = ("x-should-retry", "false")
 
@@ -55,15 +58,19 @@ NOT_NOW = ("x-should-retry", "false")
 def row_of(recording: Recording) -> Row:
     """Return the row of a recording: asked as it was, where that was recorded."""
     body, sent = recording.request, JSON
-    if not body or recording.status >= 400:  # what is no request goes nowhere
+    if recording.path.startswith("/model/"):
+        body = BEDROCK_ASKED
+    elif not body or recording.status >= 400:  # what is no request goes nowhere
         body = APIS[recording.path].request(stream=recording.is_stream)
     elif not body.startswith(b"{"):  # a form, which was left out
         body, sent = HEAR, CONTENT_TYPE
-    of_azure = recording.path.startswith("/openai/")
-    speaker = ANTHROPIC if recording.path == MESSAGES.path else OPENAI
+    speaker = next(
+        (each for start, each in SPEAKERS.items() if recording.path.startswith(start)),
+        OPENAI,
+    )
     return Row(
         recording.name,
-        AZURE if of_azure else speaker,
+        speaker,
         # The name of a deployment; that of the model is in the body.
         recording.path.replace("gpt-5-nano", "prod"),
         body,
@@ -82,7 +89,7 @@ def pieces_of(recording: Recording) -> list[bytes]:
     return [body[a:b] for a, b in pairwise(edges)]
 
 
-RECORDED = {recording.name: recording for recording in recordings()}
+RECORDED = {recording.name: recording for recording in (*recordings(), *framed())}
 ROWS = [row_of(recording) for recording in RECORDED.values()]
 every_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 
