@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -123,6 +124,23 @@ async def test_an_answer_until_the_connection_ends(scene: Scene, asked: bool) ->
     sent = b"".join(pieces)
     assert answer.body == (sent if asked else sent.replace(OPENAI.report(), b""))
     await scene.ledger_shows(CHARGED)
+
+
+@pytest.mark.parametrize("value", ["gzip, chunked", "gzip"])
+async def test_an_answer_that_can_not_be_unframed(scene: Scene, value: str) -> None:
+    """An answer under a transfer coding is an error in the API's form, charged once."""
+    await scene.clear()
+    framed = head(headers=[SSE, ("transfer-encoding", value)])
+    scene.upstream.play(
+        framed, gzip.compress(chunk(b"".join(story(OPENAI)))), End.CLOSE
+    )
+
+    answer = await scene.call(OPENAI.request())
+
+    assert (answer.status, answer.refusal) == (503, "upstream_unavailable")
+    await scene.pod.settled()
+    [(input_tokens, output_tokens)] = await scene.charges()
+    assert (input_tokens > 0, output_tokens) == (True, 0)
 
 
 # === who may send what ============================================================
