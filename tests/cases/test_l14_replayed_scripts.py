@@ -158,13 +158,15 @@ async def test_l14_a_lost_reply_to_a_reserve_closed(scene: Scene) -> None:
     scene.relay.drops_replies = True
     try:
         answers = [await scene.call(BODY) for _ in range(5)]
-        held = await scene.pod.ledger.outstanding()
+        # A tag begins with a reserve that was applied; the hold may be gone by now, if
+        # its cancel found a connection that there still was.
+        began = (await scene.pod.ledger.snapshot()).epoch
     finally:
         scene.relay.drops_replies = False
 
     assert {answer.refusal for answer in answers} == {"ledger_unavailable"}
     assert {answer.status for answer in answers} == {503}
-    assert 0 < held <= 5  # it was applied
+    assert began > 0
     assert scene.upstream.requests == []
     await charged_once(scene, 0)
 

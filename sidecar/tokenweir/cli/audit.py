@@ -105,8 +105,8 @@ def run_prompts(arguments: argparse.Namespace) -> int:
     except LedgerRefusedError as error:
         print(f"--ledger: {error}. {_RIGHTS}", file=sys.stderr)
         return EXIT_PROBLEMS
-    except LedgerUnavailableError:
-        print(f"{no_answer(url)} {_RIGHTS}", file=sys.stderr)
+    except LedgerUnavailableError as error:
+        print(f"{no_answer(url, error)} {_RIGHTS}", file=sys.stderr)
         return EXIT_PROBLEMS
     _print(found, days, texts, arguments)
     return EXIT_FINE

@@ -164,10 +164,13 @@ def _sink_text(given: str) -> str:
 
 
 def _no_answer(error: LedgerUnavailableError) -> str:
-    return (
-        f"--ledger: no answer ({error}). Does it run, do user and password fit, and "
-        "may this user export (deploy/redis/tokenweir.acl)?"
+    from tokenweir.ledger.advice import advice  # noqa: PLC0415 -- slow
+
+    doubts = advice(error) or (
+        "Does it run, do user and password fit, and may this user export "
+        "(deploy/redis/tokenweir.acl)?"
     )
+    return f"--ledger: no answer ({error}). {doubts}"
 
 
 def _documents(lags: Mapping[str, Lag]) -> list[Mapping[str, object]]:

@@ -26,11 +26,18 @@ def found_ledger_url(given: str | None) -> str:
     return _running_stack()
 
 
-def no_answer(url: str) -> str:
-    """Return what to say if nobody answers at *url*; its password is left out."""
+def no_answer(url: str, error: BaseException | None = None) -> str:
+    """
+    Return what to say if nobody answers at *url*; its password is left out.
+
+    *error* is what calls have failed with: then it is said what to do about that.
+    """
     from tokenweir.ledger.address import place  # noqa: PLC0415 -- slow
+    from tokenweir.ledger.advice import advice  # noqa: PLC0415 -- slow
 
     where = place(url)
+    if error is not None and (known := advice(error)):
+        return f"--ledger: no answer from {where}. {known}"
     doubts = "Does it run, and do user and password fit?"
     if where.startswith("rediss"):
         doubts += " Is its certificate signed by one that ssl_ca_certs names?"

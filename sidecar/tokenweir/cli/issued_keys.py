@@ -320,7 +320,10 @@ def _attempt(action: Callable[[], None]) -> int:
         print(error, file=sys.stderr)
         return EXIT_USAGE
     except LedgerUnavailableError as error:
-        print(_NOT_ALLOWED if _is_forbidden(error) else _NO_ANSWER, file=sys.stderr)
+        from tokenweir.ledger.advice import advice  # noqa: PLC0415 -- slow
+
+        silent = f"{_NO_ANSWER} {advice(error)}".strip()
+        print(_NOT_ALLOWED if _is_forbidden(error) else silent, file=sys.stderr)
         return EXIT_PROBLEMS
     except TokenweirError as error:
         print(error, file=sys.stderr)

@@ -318,8 +318,8 @@ def _told(url: str, action: Callable[[], int]) -> int:
         return action()
     except LedgerRefusedError as error:
         print(f"--ledger: {error}. {_RIGHTS}", file=sys.stderr)
-    except LedgerUnavailableError:
-        print(f"{no_answer(url)} {_RIGHTS}", file=sys.stderr)
+    except LedgerUnavailableError as error:
+        print(f"{no_answer(url, error)} {_RIGHTS}", file=sys.stderr)
     except PolicyError as error:
         print("keys that were issued: " + "; ".join(error.problems), file=sys.stderr)
     except TokenweirError as error:

@@ -66,11 +66,18 @@ def run(arguments: argparse.Namespace) -> int:
     except LedgerUnavailableError as error:
         forbidden = "NoPermission" in type(error.__cause__).__name__
         forbidden = forbidden or "NOPERM" in str(error.__cause__)
-        print(_NOT_ALLOWED if forbidden else _NO_ANSWER, file=sys.stderr)
+        text = _NOT_ALLOWED if forbidden else f"{_NO_ANSWER} {_advice(error)}".strip()
+        print(text, file=sys.stderr)
         return EXIT_PROBLEMS
     except TokenweirError as error:
         print(error, file=sys.stderr)
         return EXIT_PROBLEMS
+
+
+def _advice(error: LedgerUnavailableError) -> str:
+    from tokenweir.ledger.advice import advice  # noqa: PLC0415 -- slow
+
+    return advice(error)
 
 
 def _keygen(arguments: argparse.Namespace) -> int:

@@ -150,8 +150,8 @@ def _tour(ground: Ground, *, as_json: bool) -> int:
     except NoAnswerError as error:
         print(error, file=sys.stderr)
         return EXIT_PROBLEMS
-    except LedgerUnavailableError:
-        print(no_answer(ground.ledger), file=sys.stderr)
+    except LedgerUnavailableError as error:
+        print(no_answer(ground.ledger, error), file=sys.stderr)
         return EXIT_PROBLEMS
     if as_json:
         print(document_text(ground, steps))

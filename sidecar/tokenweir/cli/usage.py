@@ -116,8 +116,8 @@ def run(arguments: argparse.Namespace) -> int:
             _watch(url, arguments)
         else:
             _report(url, span, arguments)
-    except LedgerUnavailableError:
-        print(no_answer(url), file=sys.stderr)
+    except LedgerUnavailableError as error:
+        print(no_answer(url, error), file=sys.stderr)
         return EXIT_PROBLEMS
     return EXIT_FINE
 

@@ -7,7 +7,7 @@ Where a ledger is: a URL that people write, checked before anything is started.
     redis+cluster://host[:6379][,host…]                 rediss+cluster
 
 ``valkey`` and ``valkeys`` mean the same as ``redis`` and ``rediss``. Options follow a
-question mark; they are those of redis-py, and `SENTINEL_OPTIONS`.
+question mark; they are those of redis-py, `PASSWORD_FILE` and `SENTINEL_OPTIONS`.
 
 No text from here holds what may be a password: of a URL only its place is told.
 """
@@ -24,10 +24,13 @@ from redis.asyncio.connection import ConnectionPool, parse_url
 from redis.exceptions import RedisError
 
 from tokenweir.core.errors import TokenweirError
+from tokenweir.ledger.credentials import PasswordFile, PasswordFileError
 
 DEFAULT_HOST, DEFAULT_PORT, SENTINEL_PORT = "localhost", 6379, 26379
+# Where the password is, if it is not before the host.
+PASSWORD_FILE = "password_file"  # noqa: S105 - the name of an option
 # User and password of the Sentinels; those before the host are the servers'.
-SENTINEL_OPTIONS = ("sentinel_username", "sentinel_password")
+SENTINEL_OPTIONS = ("sentinel_username", "sentinel_password", "sentinel_password_file")
 _WANTED = (
     "must be a redis://, rediss:// (TLS), unix://, redis+sentinel:// or redis+cluster:// "
     "URL, such as redis://127.0.0.1:6379, unix:///run/redis.sock, "
@@ -45,11 +48,16 @@ _FILES = (
     "has ssl_ca_certs, ssl_certfile or ssl_keyfile that can't be read: they are paths "
     "of PEM files"
 )
+_NOT_IN_FILE = (
+    "has password_file with no password in it: it is the path of a file with the "
+    "password alone, which this user may read"
+)
+_TWO_PASSWORDS = "has a password and password_file: leave out one of them"
 _BASES = {"redis": "redis", "valkey": "redis", "rediss": "rediss", "valkeys": "rediss"}
 
 # Only what is left of it matters; a host may hold what a URL would not.
 _STAND_IN = "host"
-_OF_SERVERS = ("db", "username", "password")
+_OF_SERVERS = ("db", "username", "password", "credential_provider")
 
 Options = Mapping[str, Any]
 HostPort = tuple[str, int]
@@ -113,6 +121,10 @@ def require_url(url: str) -> None:
         try:
             make: Callable[[], Any] = ConnectionPool(**options).make_connection
             connection = make()
+            if (file := options.get("credential_provider")) is not None:
+                file.get_credentials()
+        except PasswordFileError:
+            raise LedgerUrlError(_NOT_IN_FILE) from None
         except (ValueError, TypeError, RedisError):
             raise LedgerUrlError(_UNREADABLE) from None
         _require_files(connection)
@@ -124,7 +136,7 @@ def place(url: str) -> str:
 
 
 def _socket(url: str) -> Address:
-    options = dict(parse_url(url))
+    options = _with_file(dict(parse_url(url)))
     if not options.get("path"):
         raise LedgerUrlError(_WANTED)
     return Address(Kind.SERVER, f"unix://{options['path']}", (), options)
@@ -146,6 +158,7 @@ def _hosts(url: str, base: str, kind: Kind) -> Address:
         parse_url(f"{base}://{login}{at}{_STAND_IN}{path}?{urlencode(named)}")
     )
     options.pop("host")
+    options = _with_file(options)
     scheme = base if kind is Kind.SERVER else f"{base}+{kind.value}"
     shown = ",".join(map(_shown, hosts))
     return Address(
@@ -173,7 +186,19 @@ def _own_options(kind: Kind) -> tuple[str, ...]:
 def _sentinel_options(options: Options, own: Mapping[str, str]) -> Options:
     """Return how a Sentinel is reached: like the servers, but as another user."""
     others = {name: options[name] for name in options if name not in _OF_SERVERS}
-    return others | {name.removeprefix("sentinel_"): own[name] for name in own}
+    named = {name.removeprefix("sentinel_"): own[name] for name in own}
+    return _with_file(others | named)
+
+
+def _with_file(options: dict[str, Any]) -> dict[str, Any]:
+    """Return *options* with who reads the password, if it is in a file."""
+    path = options.pop(PASSWORD_FILE, None)
+    if path is None:
+        return options
+    if options.get("password") is not None:
+        raise LedgerUrlError(_TWO_PASSWORDS)
+    user = options.pop("username", None)
+    return options | {"credential_provider": PasswordFile(path, user)}
 
 
 def _host(name: str, port: int) -> HostPort:

@@ -35,6 +35,7 @@ from typing import Any
 
 from redis.exceptions import (
     AskError,
+    AuthenticationError,
     ClusterDownError,
     MasterDownError,
     NoPermissionError,
@@ -53,6 +54,7 @@ from tokenweir.core.errors import (
     NewerFormatError,
 )
 from tokenweir.ledger import keys as ledger_keys
+from tokenweir.ledger.credentials import PasswordFileError
 from tokenweir.ledger.scripts import Script
 from tokenweir.ledger.servers import connect
 from tokenweir.ledger.store import Contact
@@ -92,6 +94,9 @@ _UNAVAILABLE_WORDS = (
     "READONLY",
     "TRYAGAIN",
 )
+
+# Why a greeting came to nothing.
+_UNGREETED = (ssl.SSLError, AuthenticationError, PasswordFileError)
 
 # What our scripts say of a tag that a newer version has written.
 _NEWER_FORMAT = "NEWFORMAT"
@@ -330,7 +335,7 @@ def reason_of(error: BaseException) -> str:
         return next((word for word in words if word in text), "ResponseError")
     cause: BaseException | None = error
     while cause is not None:  # redis-py takes whatever ends a handshake for the same
-        if isinstance(cause, ssl.SSLError):
+        if isinstance(cause, _UNGREETED):
             return type(cause).__name__
         cause = cause.__cause__ or cause.__context__
     return type(error).__name__

@@ -15,11 +15,11 @@ import contextlib
 import time
 from typing import Any
 
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError
 
 from tokenweir.ledger.address import Address, HostPort
-from tokenweir.ledger.node import node_at
+from tokenweir.ledger.node import Node, node_at
 from tokenweir.ledger.pool import PatientPool
 
 WATCH_SECONDS = 2.0
@@ -31,6 +31,9 @@ _NO_ANSWER = (
     *(RedisError, OSError, TimeoutError),
     *(AttributeError, IndexError, TypeError, ValueError),
 )
+
+
+_TURNED_AWAY = (AuthenticationError, NoPermissionError)
 
 
 class PrimaryUnknownError(RedisConnectionError):
@@ -64,18 +67,28 @@ class Sentinels:
             await node.close()
 
     async def _look_up(self) -> HostPort:
+        why: Exception | None = None
         for node in tuple(self._nodes):
-            with contextlib.suppress(*_NO_ANSWER):
-                async with asyncio.timeout(ASK_SECONDS):
-                    told = await node.execute(
-                        "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service
-                    )
-                primary = told[0].decode(), int(told[1])
-                # The next question is for the one who has just answered.
-                self._nodes.remove(node)
-                self._nodes.insert(0, node)
-                return primary
-        raise PrimaryUnknownError("no Sentinel names a primary")
+            try:
+                primary = await self._asked(node)
+            except _NO_ANSWER as error:
+                # That we are turned away is what somebody has to do something about.
+                why = error if isinstance(error, _TURNED_AWAY) else why or error
+                continue
+            # The next question is for the one who has just answered.
+            self._nodes.remove(node)
+            self._nodes.insert(0, node)
+            return primary
+        if isinstance(why, _TURNED_AWAY):
+            raise why
+        raise PrimaryUnknownError("no Sentinel names a primary") from why
+
+    async def _asked(self, node: Node) -> HostPort:
+        async with asyncio.timeout(ASK_SECONDS):
+            told = await node.execute(
+                "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service
+            )
+        return told[0].decode(), int(told[1])
 
 
 class SentinelPool(PatientPool):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 
 from redis.exceptions import (
-    AuthenticationError,
     InvalidResponse,
     NoPermissionError,
     RedisError,
@@ -50,7 +49,7 @@ def _reason(error: Exception) -> str:
     match error:
         case RedisError() if reason_of(error) == "SSLCertVerificationError":
             return "has a certificate that nobody here vouches for: see ssl_ca_certs"
-        case AuthenticationError():
+        case RedisError() if reason_of(error) == "AuthenticationError":
             return "wants another user or password than the URL has"
         case NoPermissionError():
             return "does not let this user do what deploy/redis/tokenweir.acl lists"
