@@ -15,7 +15,7 @@ import argparse
 import subprocess
 import sys
 
-from bench.accuracy import environment, fit, measure, report
+from bench.accuracy import environment, fit, measure, prompts, report
 from bench.accuracy.corpora import pieces
 from bench.accuracy.recorded import compared
 
@@ -47,7 +47,7 @@ def main() -> None:
         [found[place] for place in held_out],
         {name: [right[place] for place in held_out] for name, right in counts.items()},
     )
-    result = report.as_result(scores, compared())
+    result = report.as_result(scores, compared(), prompts.counted())
     if args.write:
         report.keep(result)
     for table in report.tables(result).values():

@@ -59,8 +59,8 @@ def _compared(recording: Recording, dialect: Dialect) -> Iterator[Compared]:
     except MalformedRequestError:
         return
     family = family_for(request.model)
-    estimated = estimate_input(request.prompt, family, _counter(family))
-    counted = text_tokens("".join(facts.texts), family, _counter(family))
+    estimated = estimate_input(request.prompt, family, counter_of(family))
+    counted = text_tokens("".join(facts.texts), family, counter_of(family))
     hidden = usage.reasoning_tokens + usage.audio_output_tokens
     yield Compared(
         recording.name,
@@ -86,6 +86,7 @@ def _facts(recording: Recording, dialect: Dialect) -> ResponseFacts:
     return reader.facts
 
 
-def _counter(family: Family) -> TextCounter:
+def counter_of(family: Family) -> TextCounter:
+    """Return a counter of texts for *family*, with time enough."""
     vocabulary = VOCABULARIES.get(family.vocabulary)
     return TextCounter(vocabulary, Budget(math.inf, 400_000), time.monotonic)

@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.accuracy.environment import ROOT
 from bench.accuracy.measure import Score
+from bench.accuracy.prompts import Prompts
 from bench.accuracy.recorded import Compared
 from bench.page import put_table
 
@@ -33,7 +34,9 @@ FAMILIES = {
 Scores = Mapping[str, Mapping[str, Score]]
 
 
-def as_result(scores: Scores, compared: Iterable[Compared]) -> dict[str, Any]:
+def as_result(
+    scores: Scores, compared: Iterable[Compared], prompts: Prompts
+) -> dict[str, Any]:
     """Return what was found as plain data."""
     return {
         "text": {
@@ -41,6 +44,7 @@ def as_result(scores: Scores, compared: Iterable[Compared]) -> dict[str, Any]:
             for family, found in scores.items()
         },
         "recorded": [asdict(one) for one in compared],
+        "prompts": asdict(prompts),
     }
 
 
@@ -66,6 +70,7 @@ def tables(result: Mapping[str, Any]) -> dict[str, str]:
         "claimed": _by_language(text, CLAIMED),
         "others": _by_language(text, others),
         "recorded": _recorded(result["recorded"]),
+        "prompts": _prompts(result["prompts"]),
     }
 
 
@@ -101,6 +106,16 @@ def _recorded(found: Sequence[Mapping[str, Any]]) -> str:
         for one in found
     )
     return "\n".join(lines)
+
+
+def _prompts(found: Mapping[str, int]) -> str:
+    return "\n".join(
+        (
+            _row("prompts", "counted alike", "largest difference"),
+            _row("---:", "---:", "---:"),
+            _row(*(str(found[name]) for name in ("all", "exact", "most"))),
+        )
+    )
 
 
 def _row(*cells: str) -> str:

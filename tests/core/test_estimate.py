@@ -204,3 +204,12 @@ def test_reading_stops_behind_the_limit() -> None:
 
     assert prompt_bytes(Prompt((message,) * 10), 4_000) == 5_016
     assert tools_bytes((TOOL,) * 100, 150) < 250
+
+
+def test_calls_of_tools_have_something_around_them() -> None:
+    """Three tokens each, beside their names and arguments."""
+    message = Message("assistant", ("f", "{}"))
+    calling = replace(message, calls=2)
+
+    bare = estimate_input(Prompt((message,)), OPENAI, len)
+    assert estimate_input(Prompt((calling,)), OPENAI, len) == bare + 6

@@ -23,6 +23,7 @@ from tokenweir.core.tool_text import as_typescript, tool_pieces
 
 _NAME_TOKENS = 1
 _FUNCTION_ROLE_TOKENS = -2
+_CALL_TOKENS = 3
 _TOOLS_WITH_SYSTEM_TOKENS = -4
 _CHOICE_NONE_TOKENS = 1
 _CHOICE_NAMED_TOKENS = 4
@@ -148,7 +149,7 @@ def _messages(prompt: Prompt, family: Family, tokens: _Tokens) -> float:
 
 def _frame(message: Message, family: Family, tokens: _Tokens) -> float:
     framing = family.framing
-    total = float(framing.message)
+    total = float(framing.message) + _CALL_TOKENS * message.calls
     if framing.role:
         total += tokens(message.role)
     if message.name:

@@ -11,7 +11,7 @@ from tokenweir.core.model_family import FAMILIES as KNOWN
 EXACT = ("o200k_base", "cl100k_base")
 
 
-@pytest.mark.parametrize("name", ["claimed", "others", "recorded"])
+@pytest.mark.parametrize("name", ["claimed", "others", "recorded", "prompts"])
 def test_the_page_has_the_tables_of_the_result(name: str) -> None:
     """A result that was measured anew and not written into the page shows."""
     assert table_in(PAGE, name) == tables(kept())[name]

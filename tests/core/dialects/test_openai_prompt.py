@@ -73,6 +73,15 @@ def test_roles_and_names(role: str) -> None:
     assert message_of(content="a", name="").name is None
 
 
+def test_calls_of_tools_are_counted() -> None:
+    """Parallel ones each, the old spelling too: there is something around every one."""
+    call = {"function": {"name": "f", "arguments": "{}"}}
+
+    assert message_of(content="a").calls == 0
+    assert message_of(content=None, tool_calls=[call, call]).calls == 2
+    assert message_of(content=None, function_call=call["function"]).calls == 1
+
+
 @pytest.mark.parametrize(
     ("part", "media"),
     [
@@ -185,7 +194,8 @@ def rest_of(**members: Any) -> tuple[str, ...]:
         ({"documents": ["a"]}, ("documents", "a")),
         ({"chat_template": "a"}, ("a",)),
         ({"guided_json": {"properties": {"gauge": {}}}}, ("guided_json", "properties", "gauge")),
-        ({"web_search_options": {"user_location": {"city": "a"}}}, ("web_search_options", "user_location", "city", "a")),
+        ({"web_search_options": {"user_location": {"city": "a"}}}, ("user_location", "city", "a")),
+        ({"web_search_options": {"search_context_size": "low", "b": "a"}}, ("a",)),
         ({"temperature": 1, "stop": ["a"], "user": "a", "metadata": {"a": "b"}, "seed": 5}, ()),
         ({"tool_choice": "auto", "function_call": None}, ()),
         ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, ()),

@@ -59,12 +59,14 @@ class Message:
             arguments, tool results, thinking.
         name: The participant's name, or None.
         media: Parts that are no text.
+        calls: How many tools were called in it.
     """
 
     role: str
     texts: tuple[str, ...] = ()
     name: str | None = None
     media: tuple[Media, ...] = ()
+    calls: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,11 +44,13 @@ class Content:
     Attributes:
         texts: What the model reads, in order.
         media: Parts that are no text.
+        calls: How many tools were called.
     """
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.media: list[Media] = []
+        self.calls = 0
 
     def add_text(self, text: str) -> None:
         """Add *text*, unless it's empty."""
@@ -109,7 +111,7 @@ class Content:
 
     def message(self, role: str, name: str | None = None) -> Message:
         """Return it all as a message of *role*."""
-        return Message(role, tuple(self.texts), name, tuple(self.media))
+        return Message(role, tuple(self.texts), name, tuple(self.media), self.calls)
 
     def _add_string(self, name: str, value: str) -> None:
         encoded = name in _ENCODED and _BASE64.fullmatch(value, 0, _SHOWN_CHARS)

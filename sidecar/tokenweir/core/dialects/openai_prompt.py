@@ -42,8 +42,11 @@ _OF_BODY = frozenset(
         *("reasoning_effort", "repetition_penalty", "safety_identifier", "seed"),
         *("service_tier", "stop", "store", "stream", "stream_options"),
         *("temperature", "top_k", "top_logprobs", "top_p", "user", "verbosity"),
+        "web_search_options",
     }
 )
+# How much is searched is not read; where the user is, is.
+_OF_SEARCH = frozenset({"search_context_size"})
 _OF_CHOICE = frozenset({"type", "name", "function", "custom"})
 _OF_MESSAGE = frozenset(
     {
@@ -101,6 +104,7 @@ def _message(item: Members, path: str) -> Message:
 
 def _add_call(content: Content, holder: Members, kind: str, path: str) -> None:
     call = fields.mapping(holder, kind, path)
+    content.calls += bool(call)
     content.add_text(fields.string(call, "name", f"{path}.{kind}"))
     content.add_json(call.get("arguments"))
     content.add_json(call.get("input"))
@@ -182,6 +186,8 @@ def _rest(body: Members, definitions: list[_Placed]) -> Iterator[Message]:
     """Yield what is left: a text without a role, that has no frame."""
     rest = Content()
     rest.add_rest(body, _OF_BODY)
+    if isinstance(body.get("web_search_options"), dict):
+        rest.add_rest(body["web_search_options"], _OF_SEARCH)
     for name in _CHOICES:
         if isinstance(body.get(name), dict):
             rest.add_rest(body[name], _OF_CHOICE)
