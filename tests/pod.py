@@ -235,12 +235,12 @@ class Pod:
                 processor_sockets=tuple(str(each.socket) for each in processors),
                 **{**PATIENT_ENVOY, **(envoy_settings or {})},
             )
-            if live:
-                envoy = await asyncio.to_thread(start_following, folder / "xds")
-            else:
-                bootstrap = render(load_policy(path, _environment()), settings)
-                envoy = await asyncio.to_thread(EnvoyProcess.start, bootstrap)
             async with LedgerView.connect(view_url or server.url) as ledger:
+                if live:
+                    envoy = await asyncio.to_thread(start_following, folder / "xds")
+                else:
+                    bootstrap = render(load_policy(path, _environment()), settings)
+                    envoy = await asyncio.to_thread(EnvoyProcess.start, bootstrap)
                 pod = cls(envoy, server, processors, ledger, path, port or envoy.port)
                 try:
                     yield pod
