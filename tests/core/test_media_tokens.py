@@ -1,5 +1,6 @@
 """Prices of pictures, sounds and files, in tokens."""
 
+import base64
 import struct
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenweir.core.dialects.base import FAITHFUL, Media, MediaKind
+from tokenweir.core.dialects.media import media_from_url
 from tokenweir.core.media_size import PixelSize
 from tokenweir.core.media_tokens import (
     CellRule,
@@ -190,3 +192,68 @@ def test_whatever_is_sent_costs_something_within_bounds(
     media = Media(kind, magic + rest, max(size_bytes, len(magic + rest)), detail)
     for images in (TILES, PATCHES, CELLS, SQUARES, LEVELS, DRAWING):
         assert 1 <= media_tokens(media, Rates(images)) <= 20_000 + size_bytes
+
+
+def photo(before: int) -> bytes:
+    """Return a JPEG of 1024 x 1024 with so many bytes of metadata before its size."""
+    metadata = b"\xff\xe1" + struct.pack(">H", before + 2) + b"\0" * before
+    return (
+        b"\xff\xd8" + metadata + b"\xff\xc0\0\x11\x08" + struct.pack(">HH", 1024, 1024)
+    )
+
+
+GIF = b"GIF89a" + struct.pack("<HH", 1024, 1024) + b"\xf7\0\0" + b"\x21\xf9\x04" * 900
+WEBP = b"RIFF\0\0\0\0WEBPVP8X\x0a\0\0\0\x12\0\0\0" + b"\xff\x03\0" * 2 + b"ANIM"
+AVIF = (
+    b"\0\0\0\x18ftypavis"
+    + b"\0" * 12
+    + b"ispe\0\0\0\0"
+    + struct.pack(">II", 1024, 1024)
+)
+USUAL, MOST = 765, 1445  # of 1024 x 1024, and of whatever can't be read
+
+
+@pytest.mark.parametrize(
+    ("data", "tokens"),
+    [
+        (image(1024, 1024), USUAL),
+        (GIF, USUAL),  # moving pictures: the first
+        (WEBP, USUAL),
+        (AVIF, USUAL),
+        (photo(40_000), USUAL),
+        (photo(60_000), MOST),  # its size lies beyond what is looked at
+        (image(1 << 31, 1 << 31), USUAL),
+        (image(1 << 31, 1), USUAL),
+        (image(0, 1024), MOST),
+        (image(1024, 1024)[:20], MOST),
+        (b"\xff\xd8\xff", MOST),
+        (b"<svg/>", MOST),
+        (b"", MOST),
+    ],
+)
+@pytest.mark.parametrize(
+    "header",
+    [
+        "data:image/png;base64,{}",
+        "data:;base64,{}",
+        " data: image/png ; x=1 ;base64,\n {}",
+        "DATA:IMAGE/PNG;BASE64,{}",
+    ],
+)
+@pytest.mark.parametrize("encoding", ["plain", "urlsafe", "escaped", "in lines"])
+def test_hostile_pictures_cost_what_they_are_or_the_most(
+    data: bytes, tokens: int, header: str, encoding: str
+) -> None:
+    """However it is written: its true price, or the highest; nothing raises."""
+    text = base64.b64encode(data).decode()
+    match encoding:
+        case "urlsafe":
+            text = base64.urlsafe_b64encode(data).decode().rstrip("=")
+        case "escaped":
+            text = text.replace("+", "%2B").replace("/", "%2F").replace("=", "%3D")
+        case "in lines":
+            text = base64.encodebytes(data).decode()
+
+    media = media_from_url(header.format(text), MediaKind.IMAGE)
+
+    assert media_tokens(media, RATES) == tokens
