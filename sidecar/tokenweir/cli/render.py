@@ -71,6 +71,11 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="FILE",
         help="the system's authorities, as Envoy finds them (default: %(default)s)",
     )
+    _add_outputs(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_outputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--xds-dir",
         type=pathlib.Path,
@@ -86,7 +91,6 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="ask the Envoy that is installed here whether it would start with it",
     )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
