@@ -292,6 +292,28 @@ def test_routes_of_gemini(route: str) -> None:
     assert advise(found) == ()
 
 
+@pytest.mark.parametrize(
+    ("dialect", "route", "applies"),
+    [
+        ("anthropic", "count_tokens", True),
+        ("openai", "count_tokens", True),
+        ("openai", "moderations", True),
+        ("anthropic", "moderations", False),
+        ("gemini", "moderations", False),
+    ],
+)
+def test_routes_that_cost_no_tokens(dialect: str, route: str, applies: bool) -> None:
+    """A quota on such a route applies where a model's provider has paths of it."""
+    found = policy(
+        {"p": Secret("k")},
+        quota={"concurrency": 1, "routes": [route]},
+        providers={"p": {"base_url": "https://p", "dialect": dialect}},
+        models={"m": {"provider": "p"}},
+    )
+
+    assert (advise(found) == ()) is applies
+
+
 @pytest.mark.parametrize("route", ["converse", "invoke_model", "count_tokens"])
 def test_routes_of_bedrock(route: str) -> None:
     """A quota on Bedrock's routes applies where a model speaks it."""

@@ -14,17 +14,16 @@ from types import MappingProxyType
 
 from tokenweir.config.name_pattern import common, covers
 from tokenweir.core.dialects import default_dialect, speakers_of
-from tokenweir.core.identify import TOKEN_FREE_PATHS
+from tokenweir.core.identify import COUNTING_ROUTE, TOKEN_FREE_PATHS
 from tokenweir.core.policy import ApiKey, Axis, Model, Policy, Quota, Tenant
 
 # What the body of a request on these routes holds is not read: no model is known.
 _UNREAD_ROUTES = frozenset({"models", "opaque", "other"})
 
 # What names a model and costs no tokens: who has such paths, by route.
-_TOKEN_FREE = {
-    route: (default_dialect(path, ()).name, "gemini", "bedrock")
-    for path, route in TOKEN_FREE_PATHS.items()
-}
+_TOKEN_FREE: dict[str, set[str]] = {COUNTING_ROUTE: {"gemini", "bedrock"}}
+for _path, _route in TOKEN_FREE_PATHS.items():
+    _TOKEN_FREE.setdefault(_route, set()).add(default_dialect(_path, ()).name)
 
 _UNREAD_AXES = frozenset({Axis.REQUESTS, Axis.CONCURRENCY})
 
