@@ -47,6 +47,7 @@ class Then(enum.Enum):
     GO_AWAY = "GOAWAY: no new streams"
     HANG_UP = "the connection is closed"
     PAUSE = "what came so far arrives by itself"
+    SEEN = "the app has seen what came so far: see `H2Provider.seen`"
 
 
 Step = Begin | Trailers | Then | ErrorCodes | bytes
@@ -67,11 +68,13 @@ class H2Provider:
     Attributes:
         requests: Those that arrived whole.
         resets: How many streams the other side has reset.
+        seen: To be set by whoever watches the app.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.requests: list[Received] = []
         self.resets = 0
+        self.seen = asyncio.Event()
         self._tls = tls
         self._script: Sequence[Step] = (Begin(), Then.END)
         self._next: deque[Sequence[Step]] = deque()
@@ -89,6 +92,7 @@ class H2Provider:
     def play(self, *steps: Step) -> None:
         """Play *steps* to every request."""
         self.requests, self.resets = [], 0
+        self.seen.clear()
         self._script = steps
         self._next.clear()
 
@@ -174,6 +178,8 @@ class H2Provider:
         try:
             for step in script:
                 await _play(http, stream, step, writer)
+                if step is Then.SEEN:
+                    await self.seen.wait()
                 writer.write(http.data_to_send())
                 await writer.drain()
         except (OSError, ProtocolError):
@@ -210,3 +216,5 @@ async def _do(
             writer.transport.abort()
         case Then.PAUSE:
             await asyncio.sleep(0.05)
+        case Then.SEEN:
+            pass  # whoever plays waits for it
