@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envoy_data_plane.google.protobuf import Any as Packed
 
 from tests.envoyconf.certificates import Authority
 from tests.envoyconf.gateway import policy_of, provider
@@ -69,6 +70,12 @@ def test_envoy_takes_it(tmp_path: Path) -> None:
 
     assert problem_of(renderer.standing_alone(policy)) is None
     assert problem_of(renderer.standing_alone(policy_of(B))) is None
+
+
+def test_kinds() -> None:
+    """What resources are is said as Envoy's own packing says it."""
+    for message, name in xds._KINDS.items():
+        assert Packed.pack(message()).type_url == f"type.googleapis.com/{name}"
 
 
 def test_clusters_are_remembered(tmp_path: Path) -> None:
