@@ -185,12 +185,16 @@ def test_errors(status: int, word: str) -> None:
         ("?alt=sse&%24fields=candidates%2Ftext", (), True),
         ("?fi%65lds", (), True),
         ("", (("x-goog-fieldmask", "candidates"),), True),
+        ("?alt=proto", (), True),
+        ("?key=k&%24alt=media", (), True),
+        ("?callback=f", (), True),
         ("?alt=sse&fieldsx=1&key=fields", (("x-goog-field", "a"),), False),
+        ("?alt=JSON&$alt=sse&alt", (), False),
         ("?", (), False),
     ],
 )
 def test_masks(query: str, headers: Headers, refused: bool) -> None:
-    """Who has members left out of an answer would not be told of its usage: refused."""
+    """An answer that is no whole JSON would not tell its usage: it is refused."""
     dialect = dialect_of(f"/v1beta/models/m:generateContent{query}", headers)
 
     assert dialect is not None

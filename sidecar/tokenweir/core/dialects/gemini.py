@@ -7,8 +7,8 @@ The path names the model and what is wanted of it:
     /v1beta/models/{model}:streamGenerateContent?alt=sse    (else as one JSON array)
 
 Every piece of a stream reports, so nothing has to be asked for. But whoever calls can
-have members left out of the answer, such as its usage and its thoughts: nobody could
-tell then what it has cost, so that is refused.
+have members left out of the answer, such as its usage, or have it in another form than
+JSON: nobody could tell then how much was thought, so that is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from tokenweir.core.sse import ServerSentEvent
 
 # How members are left out: in the query, or by a header.
 # https://cloud.google.com/apis/docs/system-parameters
-_MASKS = frozenset({"fields", "$fields"})
+_MASKS = frozenset({"fields", "callback"})
+_JSON_FORMS = frozenset({"", "json", "sse"})
 _MASK_HEADER = "x-goog-fieldmask"
 # Google's limit.
 MAX_CANDIDATES = 8
@@ -56,8 +57,8 @@ class Gemini:
     """
     One of its methods; *route* is the class of its paths.
 
-    Without *called* it reads answers and writes errors only. *masked*: of the answer,
-    members are to be left out.
+    Without *called* it reads answers and writes errors only. *masked*: the answer is to
+    be no whole JSON.
     """
 
     name = "gemini"
@@ -74,7 +75,7 @@ class Gemini:
         assert self._called is not None
         if self._masked:
             text = (
-                "An answer must be whole to be metered: send no field mask (`fields`)."
+                "Only whole answers in JSON are metered: no `fields`, no other `alt`."
             )
             raise MalformedRequestError(text, "fields")
         members = parse_object(body)
@@ -142,11 +143,16 @@ class Gemini:
 
 
 def is_masked(path: str, headers: Headers) -> bool:
-    """Tell if members are to be left out of the answer to a request."""
+    """Tell if the answer to a request is to have another form than whole JSON."""
     _, _, query = path.partition("?")
-    names = (unquote_plus(pair.partition("=")[0]) for pair in query.split("&"))
     by_header = any(name == _MASK_HEADER for name, _ in headers)
-    return by_header or not _MASKS.isdisjoint(names)
+    return by_header or any(map(_is_mask, query.split("&")))
+
+
+def _is_mask(pair: str) -> bool:
+    name, _, value = (unquote_plus(part) for part in pair.partition("="))
+    name = name.removeprefix("$")
+    return name in _MASKS or (name == "alt" and value.lower() not in _JSON_FORMS)
 
 
 def _check_once(place: Members, names: tuple[str, ...]) -> None:
