@@ -148,6 +148,7 @@ def test_gemini_charges_squares_and_since_3_resolutions() -> None:
     assert newer.images.tokens(None, None) == 1_120
     assert (older.audio, older.page_tokens) == (32, 258)
     assert (newer.audio, newer.page_tokens) == (32, 560)
-    assert older.video > 263 > newer.video
+    assert older.video > 263 > newer.video > family_for("gpt-4o").media.video
+    assert family_for("qwen2.5-vl-72b").media.video == 300
     assert family_for("gemini-10-pro").media == newer
     assert family_for("google/gemma-3-27b-it").media == older

@@ -224,13 +224,14 @@ class Rates:
     Attributes:
         images: The rule for pictures.
         audio: Tokens a second of sound.
-        video: Tokens a second of film, its sound included.
+        video: Tokens a second of film, its sound included. Most families take none: the
+            provider refuses, so little is reserved.
         page: Tokens of a page of a PDF, or None: those of a picture of it, and a text.
     """
 
     images: ImageRule
     audio: int = 10
-    video: int = 300
+    video: int = 60
     page: int | None = None
 
     @property

@@ -90,7 +90,7 @@ _CLAUDE = Framing(message=4, reply=3, role=False, tools=346, typescript=False)
 _NEW_CLAUDE = Framing(message=4, reply=2, role=False, tools=500, typescript=False)
 
 # Vision models that people run themselves: about Qwen's and Llama's defaults.
-_OPEN_WEIGHTS = Rates(CellRule(side=2048, most=3_000))
+_OPEN_WEIGHTS = Rates(CellRule(side=2048, most=3_000), video=300)
 # https://ai.google.dev/gemini-api/docs/tokens: 258 a square and a page, 32 a second of
 # sound, 263 of film; with its sound.
 _GEMINI = Rates(SquareRule(), audio=32, video=295, page=258)
