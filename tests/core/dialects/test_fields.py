@@ -76,6 +76,23 @@ def test_no_integers(value: object) -> None:
     assert error.message == "`n` must be an integer from 1 to 1000000000."
 
 
+@pytest.mark.parametrize(
+    ("value", "told"), [(-1, True), (-2, False), (-1.0, False), (True, False)]
+)
+def test_no_cap_at_all(value: object, told: bool) -> None:
+    """Only the integer -1 stands for it; null and absent are no cap either way."""
+    assert fields.is_unlimited({"max_tokens": value}, "max_tokens") is told
+    assert not fields.is_unlimited({"max_tokens": None}, "max_tokens")
+    assert not fields.is_unlimited({}, "max_tokens")
+
+
+def test_tier() -> None:
+    """It is cut to what can be a name; empty is absent."""
+    assert fields.tier({"service_tier": "flex"}) == "flex"
+    assert fields.tier({"service_tier": ""}) is None
+    assert fields.tier({}) is None
+
+
 def test_limits_of_its_own() -> None:
     """A member may have limits of its own."""
     assert fields.integer({"n": 128}, "n", high=128) == 128

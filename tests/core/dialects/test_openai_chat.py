@@ -129,7 +129,8 @@ def test_user() -> None:
         ({"max_tokens": 0}, "max_tokens"),
         ({"max_tokens": True}, "max_tokens"),
         ({"max_tokens": "100"}, "max_tokens"),
-        ({"max_tokens": 16, "max_completion_tokens": -1}, "max_completion_tokens"),
+        ({"max_tokens": -1, "max_completion_tokens": -2}, "max_completion_tokens"),
+        ({"max_tokens": -1.0}, "max_tokens"),
         ({"n": 0}, "n"),
         ({"n": 129}, "n"),
         ({"n": 1.0}, "n"),
@@ -194,6 +195,11 @@ def test_rewrite() -> None:
             ',"max_tokens":40,"max_completion_tokens":50',
         ),
         (',"max_completion_tokens":null', ',"max_completion_tokens":50'),
+        (',"max_tokens":-1', ',"max_tokens":50'),
+        (
+            ',"max_tokens":-1,"max_completion_tokens":9',
+            ',"max_tokens":50,"max_completion_tokens":9',
+        ),
     ],
 )
 def test_a_cap_is_written_where_the_app_writes_it(given: str, sent: str) -> None:
@@ -202,6 +208,16 @@ def test_a_cap_is_written_where_the_app_writes_it(given: str, sent: str) -> None
 
     assert CHAT.rewrite(body, Edits(output_cap=50)) == (
         f'{{"model":"a"{sent}}}'.encode()
+    )
+
+
+@pytest.mark.parametrize("cap", [{"max_tokens": -1}, {"max_completion_tokens": -1}])
+def test_no_cap_at_all(cap: dict[str, int]) -> None:
+    """-1 is no cap, whatever the other spelling says: some servers read only one."""
+    assert request(**cap).output_cap is None
+    assert (
+        request(**{"max_tokens": 16, "max_completion_tokens": 16} | cap).output_cap
+        is None
     )
 
 

@@ -92,7 +92,7 @@ def test_nothing_generated() -> None:
         ({"n": 129}, "n"),
         ({"best_of": -1}, "best_of"),
         ({"max_tokens": "5"}, "max_tokens"),
-        ({"max_tokens": -1}, "max_tokens"),
+        ({"max_tokens": -2}, "max_tokens"),
         ({"stream": "yes"}, "stream"),
         ({"Prompt": "x"}, "prompt"),
         ({"Best_Of": 9}, "best_of"),
@@ -121,7 +121,16 @@ def test_rewrite() -> None:
     }
 
 
-@pytest.mark.parametrize(("given", "left"), [(5, 5), (50, 9), (9, 9), (None, 9)])
+def test_no_cap_at_all() -> None:
+    """-1 is no cap, to servers that are not OpenAI's."""
+    body = json.dumps(BODY | {"max_tokens": -1}).encode()
+
+    assert COMPLETIONS.parse_request(body).output_cap is None
+
+
+@pytest.mark.parametrize(
+    ("given", "left"), [(5, 5), (50, 9), (9, 9), (None, 9), (-1, 9)]
+)
 def test_cap(given: int | None, left: int) -> None:
     """A cap is lowered, never raised."""
     body = json.dumps(BODY | {"max_tokens": given}).encode()

@@ -29,6 +29,8 @@ MAX_TIER_CHARS = 64
 
 # No model can be asked for more. Sums of such figures stay exact in the ledger.
 MAX_TOKENS = 10**9
+# In a cap's place: as long as it takes.
+UNLIMITED = -1
 
 Members = dict[str, Any]
 
@@ -109,6 +111,11 @@ def integer(
     if type(value) is not int or not low <= value <= high:
         raise _wrong(name, f"must be an integer from {low} to {high}")
     return value
+
+
+def is_unlimited(body: Members, name: str) -> bool:
+    """Tell if the cap *name* is -1: to LM Studio, llama.cpp and others no cap at all."""
+    return type(body.get(name)) is int and body[name] == UNLIMITED
 
 
 def flag(holder: Members, name: str, path: str = "") -> bool:

@@ -59,7 +59,10 @@ def _output_cap(members: Members) -> int | None:
     OpenAI refuses both at once, vLLM takes the newer one, others the older one:
     the larger is what may be generated.
     """
-    caps = [fields.integer(members, name) for name in _CAPS]
+    given = [name for name in _CAPS if not fields.is_unlimited(members, name)]
+    caps = [fields.integer(members, name) for name in given]
+    if len(given) < len(_CAPS):
+        return None
     return max((cap for cap in caps if cap is not None), default=None)
 
 
@@ -70,6 +73,6 @@ def _capped(body: bytes, cap: int, field: str | None) -> bytes:
     # models refuse it. An app that gives neither gets the one that is not deprecated,
     # unless the policy says that its provider knows the other.
     for name in given or [field or _CAPS[0]]:
-        if members.get(name) is None or members[name] > cap:
+        if members.get(name) in (None, fields.UNLIMITED) or members[name] > cap:
             body = set_member(body, name, str(cap).encode())
     return body

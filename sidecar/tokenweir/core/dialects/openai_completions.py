@@ -48,7 +48,9 @@ class OpenAICompletions(OpenAIApi):
             model=model,
             stream=fields.flag(members, "stream"),
             # 0, to have the prompt alone scored, generates nothing.
-            output_cap=fields.integer(members, _CAP, low=0),
+            output_cap=None
+            if fields.is_unlimited(members, _CAP)
+            else fields.integer(members, _CAP, low=0),
             # All that are tried are generated, the best of them are sent.
             choices=max(choices, tried) * inputs_in(members, "prompt"),
             user=fields.user_id(members, "user"),
@@ -70,6 +72,6 @@ class OpenAICompletions(OpenAIApi):
 
 def _capped(body: bytes, cap: int) -> bytes:
     given = parse_object(body).get(_CAP)
-    if given is None or given > cap:
+    if given in (None, fields.UNLIMITED) or given > cap:
         body = set_member(body, _CAP, str(cap).encode())
     return body
