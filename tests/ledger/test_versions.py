@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 
+from tests.governance.documents import signed
 from tests.ledger.builders import (
     TAG,
     Recorder,
@@ -22,13 +24,20 @@ from tests.ledger.conftest import PATIENCE
 from tests.ledger.load import Load, books_of
 from tests.pod import until
 from tests.servers import Server
+from tokenweir.cli.main import main
 from tokenweir.core.amendment import Amendment
 from tokenweir.core.errors import NewerFormatError
 from tokenweir.core.hold import Granted
+from tokenweir.core.partition import all_tags
 from tokenweir.core.window import Window
+from tokenweir.export.streams import Streams
+from tokenweir.governance.channel import Channel
 from tokenweir.ledger.inspector import Inspector
 from tokenweir.ledger.keys import FORMAT
+from tokenweir.ledger.levels_reader import LevelsReader
 from tokenweir.ledger.link import Command
+from tokenweir.ledger.live import LiveReader
+from tokenweir.ledger.prompts import PromptLedger
 from tokenweir.ledger.redis import RedisStore
 from tokenweir.ledger.scripts import Script, script_of
 from tokenweir.ledger.spool import SpooledLedger
@@ -130,6 +139,73 @@ async def test_a_newer_format_is_left_alone(
             assert everything(raw) == before
     assert {type(error) for _, error in events.faults} == {NewerFormatError}
     await inspector.close()
+
+
+async def test_readers_leave_a_newer_format_alone(
+    server: Server, live: RedisStore
+) -> None:
+    """What reports, watches, explains, exports or publishes says so, and stops."""
+    ledger = TaggedLedger(live)
+    await ledger.reserve(hold(1, *LIMITS))
+    await ledger.settle(hold(1, *LIMITS), used(1, 1))
+    inspector, events = Inspector(server.url, Recorder()), Recorder()
+    reader, levels = LiveReader(server.url, events), LevelsReader(server.url, events)
+    streams = Streams(server.url, "g", "c", tags=(TAG,))
+    await streams.join()
+    new = Streams(server.url, "h", "c", tags=(TAG,))
+    reads: list[Callable[[], Awaitable[object]]] = [
+        lambda: live.snapshot(TAG),
+        lambda: live.holdings([TAG]),
+        lambda: live.rollups([TAG], 0, 10**7),
+        lambda: reader.entries({TAG: "0-0"}, 5),
+        lambda: reader.in_flight([TAG], 5),
+        lambda: levels.levels(TAG, LIMITS, 0),
+        lambda: inspector.hours(0, 10**7),
+        lambda: anext(inspector.records(TAG, 0, "+")),
+        lambda: PromptLedger(live.link).read(0, 1),
+        lambda: streams.new([TAG], 5),
+    ]
+    for read in reads:
+        await read()
+    with redis.Redis.from_url(server.url) as raw:
+        for tag in (TAG, "tw:001", "twg"):
+            raw.set(f"{{{tag}}}:f", FORMAT + 1)
+        before = everything(raw)
+        for read in reads:
+            with pytest.raises(NewerFormatError, match="upgrade"):
+                await read()
+        with pytest.raises(NewerFormatError, match="upgrade"):
+            await new.join()
+        async with Channel.open(server.url, events) as channel:
+            with pytest.raises(NewerFormatError, match="upgrade"):
+                await channel.versions()
+            with pytest.raises(NewerFormatError, match="upgrade"):
+                await channel.history("policy", 5)
+            with pytest.raises(NewerFormatError, match="upgrade"):
+                await channel.publish(signed(1), after=0)
+        assert everything(raw) == before
+    for each in (streams, new, reader, levels, inspector):
+        await each.close()
+
+
+def test_commands_say_what_to_do(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each stops with a problem, and names the version that is needed."""
+    with redis.Redis.from_url(server.url) as raw:
+        for tag in (*all_tags(), "twg"):
+            raw.set(f"{{{tag}}}:f", FORMAT + 1)
+    for command in (
+        ("usage",),
+        ("audit", "prompts"),
+        ("policy", "history"),
+        ("keys", "list"),
+        ("export", f"jsonl:{tmp_path}", "--once"),
+    ):
+        code = main([*command, "--ledger", server.url])
+        told = capsys.readouterr()
+        assert code == 1, (command, told)
+        assert "newer Tokenweir" in told.err, (command, told)
 
 
 async def test_what_can_not_be_settled_waits_for_an_upgrade(

@@ -22,6 +22,7 @@ from redis.exceptions import RedisError, ResponseError
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.partition import all_tags
 from tokenweir.ledger import keys
+from tokenweir.ledger.formats import asking, require_told
 from tokenweir.ledger.servers import Servers, connect
 
 # Nobody waits for it. A server that does not answer for so long is away.
@@ -54,7 +55,8 @@ class Delivery:
 
 class Streams:
     """
-    Every call raises LedgerUnavailableError if the server has no (sound) answer.
+    Every call raises LedgerUnavailableError if the server has no (sound) answer, and
+    NewerFormatError where a newer version has written: nothing is delivered then.
 
     Args:
         url: See `tokenweir.ledger.address`.
@@ -82,6 +84,7 @@ class Streams:
     async def join(self) -> None:
         """Make the group under every tag that has a stream by now."""
         missing = [tag for tag in self._tags if tag not in self._joined]
+        await self._require_known(missing)
         sizes = await self._call([("XLEN", keys.records(tag)) for tag in missing])
         found = [tag for tag, size in zip(missing, sizes, strict=True) if sound(size)]
         makes = [self._on_group("CREATE", tag, START) for tag in found]
@@ -108,6 +111,7 @@ class Streams:
 
     async def new(self, tags: Sequence[str], count: int) -> list[Delivery]:
         """Return at most *count* entries of each tag that nobody has read yet."""
+        await self._require_known(tags)
         return await self._read(tags, count, ">")
 
     async def mine(self, tags: Sequence[str], count: int) -> list[Delivery]:
@@ -226,6 +230,9 @@ class Streams:
             if not self._is_gone(tag, reply):
                 found += _deliveries(tag, _entries(sound(reply)))
         return found
+
+    async def _require_known(self, tags: Iterable[str]) -> None:
+        require_told(await self._call(asking(map(keys.root, tags))))
 
     async def _expired(self, tag: str, count: int) -> list[Delivery]:
         """Return what of all that is ours has expired; reads *count* at once."""

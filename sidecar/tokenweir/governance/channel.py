@@ -22,6 +22,7 @@ from tokenweir.governance.envelope import (
     encoded,
 )
 from tokenweir.ledger import keys
+from tokenweir.ledger.formats import require_told
 from tokenweir.ledger.link import PATIENT_SECONDS, Link
 from tokenweir.ledger.scripts import script_of
 from tokenweir.telemetry.fanout import Fanout
@@ -32,7 +33,10 @@ KEPT_VERSIONS = 100
 
 _PUBLISH = script_of(
     "publish",
-    resources.files("tokenweir.governance").joinpath("lua", "publish.lua").read_text(),
+    f"local FORMAT = {keys.FORMAT}\n"
+    + resources.files("tokenweir.governance")
+    .joinpath("lua", "publish.lua")
+    .read_text(),
     is_rooted=True,
 )
 # What calls are called in metrics and logs.
@@ -57,7 +61,8 @@ class Channel:
     Documents by name and version.
 
     All methods raise `tokenweir.core.errors.LedgerUnavailableError` if there was no
-    answer in time.
+    answer in time, and NewerFormatError if a newer version has published in another form:
+    nothing was changed.
     """
 
     def __init__(self, link: Link) -> None:
@@ -82,7 +87,9 @@ class Channel:
         One MGET, of the same size whatever the documents are.
         """
         heads = [keys.published(name) for name in NAMES]
-        (found,) = await self._link.read([("MGET", *heads)], verb=_VERB)
+        command = ("MGET", *heads, keys.form(keys.GOVERNANCE))
+        ((*found, form),) = await self._link.read([command], verb=_VERB)
+        require_told([form])
         return {name: _number(v) for name, v in zip(NAMES, found, strict=True)}
 
     async def read(self, name: str, version: int) -> Envelope | None:
@@ -91,7 +98,7 @@ class Channel:
 
         Raises: EnvelopeError, if what is there is no envelope, or another's.
         """
-        (data,) = await self._link.read([_reading(name, version)], verb=_VERB)
+        data = await self._known(_reading(name, version))
         return _envelope(data, name, version) if data else None
 
     async def publish(self, envelope: Envelope, *, after: int) -> None:
@@ -120,7 +127,7 @@ class Channel:
         What is no envelope is left out.
         """
         index = ("ZRANGE", keys.published_versions(name), -count, -1)
-        (members,) = await self._link.read([index], verb=_VERB)
+        members = await self._known(index)
         found: list[Envelope] = []
         for version in sorted(map(_number, members), reverse=True):
             # One at a time: each may be as large as a policy.
@@ -128,6 +135,13 @@ class Channel:
                 envelope = await self.read(name, version)
                 found += [envelope] if envelope else []
         return found
+
+    async def _known(self, command: tuple[str | int, ...]) -> Any:
+        """Return what *command* answers, if it is of a form that we know."""
+        form = ("GET", keys.form(keys.GOVERNANCE))
+        told, answer = await self._link.read([form, command], verb=_VERB)
+        require_told([told])
+        return answer
 
 
 def _reading(name: str, version: int) -> tuple[str | int, ...]:

@@ -19,6 +19,7 @@ from tokenweir.core.partition import all_tags
 from tokenweir.core.record import SEPARATOR
 from tokenweir.core.rollups import RollupFinding
 from tokenweir.ledger import keys, scripts, wire
+from tokenweir.ledger.formats import require_known
 from tokenweir.ledger.link import Command, Link
 from tokenweir.telemetry.hooks import LedgerEvents
 
@@ -124,6 +125,7 @@ class Inspector:
             since_ms: From then on, by when they were written.
             last: The entry that is the last one.
         """
+        await require_known(self._link, (tag,))
         first = str(since_ms)
         while first:
             page = ("XRANGE", keys.records(tag), first, last, "COUNT", RECORDS_A_PAGE)
@@ -141,6 +143,7 @@ class Inspector:
         Only hours from *first* to *last*. A tag with records only has none, and is there.
         """
         tags = all_tags()
+        await require_known(self._link, tags)
         hours = [("ZRANGEBYSCORE", keys.hours(tag), first, last) for tag in tags]
         newest = [
             ("XREVRANGE", keys.records(tag), "+", "-", "COUNT", 1) for tag in tags

@@ -102,6 +102,11 @@ def guard(root: str) -> str:
     return f"{root}:e"
 
 
+def form(root: str) -> str:
+    """Return the key of the format of what is under *root*."""
+    return f"{root}:f"
+
+
 def epoch(tag: str) -> str:
     """Return the key of the tag's epoch."""
     return f"{root(tag)}:e"

@@ -19,6 +19,7 @@ from tokenweir.core.policy import BUDGETS, Axis
 from tokenweir.core.slots import Slots
 from tokenweir.ledger import keys, wire
 from tokenweir.ledger.calibration import CalibrationLedger, Spot
+from tokenweir.ledger.formats import require_known
 from tokenweir.ledger.link import Command, Link
 from tokenweir.telemetry.hooks import LedgerEvents
 
@@ -57,6 +58,7 @@ class LevelsReader:
 
     async def levels(self, tag: str, limits: Sequence[Limit], now_ms: int) -> Levels:
         """See `LevelSource`."""
+        await require_known(self._link, (tag,))
         levels = Levels()
         for limit in limits:
             if limit.axis is Axis.CONCURRENCY:

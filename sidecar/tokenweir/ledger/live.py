@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tokenweir.core.holding import Holding, State
 from tokenweir.ledger import keys, wire
+from tokenweir.ledger.formats import require_known
 from tokenweir.ledger.link import Link
 from tokenweir.telemetry.hooks import LedgerEvents
 
@@ -69,6 +70,7 @@ class LiveReader:
         self, after: Mapping[str, str], count: int
     ) -> dict[str, list[Entry]]:
         """Return the next entries, at most *count* of each tag, *after* that of an id."""
+        await require_known(self._link, after)
         commands = [
             ("XRANGE", keys.records(tag), f"({entry}", "+", "COUNT", count)
             for tag, entry in after.items()
@@ -81,6 +83,7 @@ class LiveReader:
 
     async def in_flight(self, tags: Sequence[str], most: int) -> InFlight:
         """Return the holds under *tags*, at most so many of them."""
+        await require_known(self._link, tags)
         counts = await self._link.read([("ZCARD", keys.holds(tag)) for tag in tags])
         left = most
         ranges = []

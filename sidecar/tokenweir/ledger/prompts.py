@@ -17,6 +17,7 @@ from tokenweir.core.partition import tag_of, tenant_tags
 from tokenweir.core.prompt_part import Kind, PromptCost
 from tokenweir.core.record import SEPARATOR
 from tokenweir.ledger import keys, scripts
+from tokenweir.ledger.formats import require_known
 from tokenweir.ledger.link import Command, Link
 
 # Of a tenant and a day: a hundred kilobytes.
@@ -112,9 +113,11 @@ class PromptLedger:
         Raises:
             LedgerUnavailableError: There was no answer in time.
         """
+        tags = tenant_tags() if tenant is None else (tag_of(tenant),)
+        await require_known(self._link, tags)
         commands: list[Command] = [
             ("HGETALL", keys.prompts(tag, day))
-            for tag in (tenant_tags() if tenant is None else (tag_of(tenant),))
+            for tag in tags
             for day in range(first_day, last_day + 1)
         ]
         found: dict[PromptKey, PromptCost] = {}

@@ -9,12 +9,14 @@ from typing import Any
 from tokenweir.core.holding import Holding, State
 from tokenweir.core.slots import Slots
 from tokenweir.ledger import keys, wire
+from tokenweir.ledger.formats import require_known
 from tokenweir.ledger.link import Command, Link
 from tokenweir.ledger.store import Rollup, Snapshot
 
 
 async def holdings(link: Link, tags: Sequence[str]) -> Sequence[Holding]:
     """Return the holds (no tombstones) under *tags*."""
+    await require_known(link, tags)
     indexes = await link.read([("ZRANGE", keys.holds(tag), 0, -1) for tag in tags])
     names = [
         keys.hold(tag, hold_id.decode())
@@ -31,6 +33,7 @@ async def rollups(
     link: Link, tags: Sequence[str], first_hour: int, last_hour: int
 ) -> Sequence[Rollup]:
     """Return the rollups under *tags* of these hours since 1970, both included."""
+    await require_known(link, tags)
     found = await link.read(
         [("ZRANGEBYSCORE", keys.hours(tag), first_hour, last_hour) for tag in tags]
     )
@@ -59,6 +62,7 @@ async def with_users(link: Link, rollups: Sequence[Rollup]) -> Sequence[Rollup]:
 
 async def snapshot(link: Link, tag: str) -> Snapshot:
     """Return all that is under *tag*, key by key: not one moment's picture."""
+    await require_known(link, (tag,))
     names = await _names(link, tag)
     replies = await link.read([_reading(tag, name) for name in names])
     found = {

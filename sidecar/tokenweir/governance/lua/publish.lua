@@ -9,6 +9,11 @@
 -- ARGV[5]  how many versions are kept
 --
 -- Returns {1 if it was published, else 0; the version that is the newest now}.
+--
+-- A newer version may have given all of this another format: see the ledger's prelude.
+if tonumber(redis.call('GET', KEYS[1] .. ':f') or FORMAT) ~= FORMAT then
+  return redis.error_reply('NEWFORMAT this version knows ' .. FORMAT)
+end
 local head = KEYS[1] .. ':' .. ARGV[1]
 local versions = head .. ':versions'
 local newest = redis.call('GET', head) or '0'
