@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cases.apis import OPENAI, encoded
+from tests.cases.apis import OPENAI, data, encoded
 from tests.cases.app import Leave, request
 from tests.cases.conftest import stage
 from tests.cases.stage import STREAM_HEAD, Stage
@@ -25,6 +25,7 @@ from tests.scripted_upstream import End, chunk, cut, event_stream, reply
 from tokenweir.core.dialects import by_route
 from tokenweir.core.dialects.base import ResponseFacts
 from tokenweir.core.response import ResponseReader
+from tokenweir.core.usage import TokenUsage
 
 __all__ = ["stage"]
 
@@ -40,11 +41,13 @@ a_few_servers = pytest.mark.parametrize("server", FEW, ids=lambda each: each.nam
 
 
 def read(
-    pieces: Iterable[bytes], media_type: str = "text/event-stream"
+    pieces: Iterable[bytes],
+    media_type: str = "text/event-stream",
+    route: str = "chat_completions",
 ) -> ResponseFacts:
     """Return what a reader makes of a body that comes in *pieces*."""
     reader = ResponseReader(
-        by_route("chat_completions"),
+        by_route(route),
         status=200,
         content_type=media_type,
         content_encoding="",
@@ -91,6 +94,41 @@ def test_a_stream_that_breaks_off(server: Server) -> None:
         assert facts.usage is None
         assert facts.text_bytes == len(texts)
     assert "".join(read(pieces).texts) == "".join(server.texts)
+
+
+def test_completions_of_vllm() -> None:
+    """Running totals beside text and token ids: right wherever the stream is cut."""
+    words = ("Once", " upon", " a time.")
+    pieces = [
+        data(
+            {
+                "object": "text_completion",
+                "choices": [
+                    {"index": 0, "text": word, "token_ids": [at], "logprobs": None}
+                ],
+                "usage": sums(3, at),
+            }
+        )
+        for at, word in enumerate(words, start=1)
+    ]
+    for position in range(1, len(pieces) + 1):
+        facts = read(pieces[:position], route="completions")
+
+        assert facts.texts == list(words[:position])
+        assert facts.usage == TokenUsage(input_tokens=3, output_tokens=position)
+        assert facts.usage_final
+
+
+def test_requests_of_vllm() -> None:
+    """Token ids count one each; what is text for the model counts beside them."""
+    plain = {"model": "m", "prompt": [1, 2, 3], "max_tokens": 5, "min_tokens": 2}
+    extra = {"guided_regex": "a+b", "return_token_ids": True, "prompt_logprobs": 1}
+    parse = by_route("completions").parse_request
+
+    assert parse(encoded(plain)).prompt.token_ids == 3
+    asked = parse(encoded(plain | extra))
+    assert (asked.prompt.token_ids, asked.output_cap) == (3, 5)
+    assert "a+b" in str(asked.prompt)
 
 
 def last_report(pieces: Sequence[bytes]) -> bytes:
