@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import sys
 import zlib
@@ -17,6 +18,7 @@ from tests.core.codings.encoders import zstandard
 from tests.scripted_upstream import (
     LAST_CHUNK,
     End,
+    Hold,
     Pause,
     Step,
     chunk,
@@ -295,10 +297,16 @@ async def test_t20_an_encoded_stream_that_breaks_off(
     headers = [("content-type", "text/event-stream"), ("transfer-encoding", "chunked")]
     header, encode = READ[coding]
     headers.append(("content-encoding", header))
-    pieces = map(chunk, encode([*deltas, b" "])[:-1])
-    steps: list[Step] = [head(headers=headers), *pieces, Pause(0.1), End.RESET]
+    pieces, gate = encode([*deltas, b" "])[:-1], asyncio.Event()
+    stage.upstream.play(
+        head(headers=headers), *map(chunk, pieces), Hold(gate), End.RESET
+    )
 
-    answer, settled = await stage.ask(api, steps, api.request())
+    call = await stage.begin(api, api.request())
+    await call.until_length(len(b"".join(pieces)))
+    gate.set()
+    answer = await call.reply()
+    settled = await stage.settled(call.request_id)
 
     assert not answer.whole
     assert settled.sides == await stage.owed(api, WORDS)
@@ -339,7 +347,7 @@ async def test_t20_an_end_that_never_comes(stage: Stage, api: Api, coding: str) 
         assert settled.usage.total_output_tokens > 0
 
 
-@pytest.mark.parametrize("header", ["gzip", "br", "zstd", "gzip, zstd"])
+@pytest.mark.parametrize("header", ["gzip", "zstd, br"])
 async def test_t20_a_bomb(stage: Stage, header: str) -> None:
     """
     A small body that decodes to more than is read is estimated, not kept.
