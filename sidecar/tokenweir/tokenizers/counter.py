@@ -288,7 +288,9 @@ class TokenCounter:
                 return self._count(job, budget)
             lane = self._short if job.size_bytes <= _SHORT_BYTES else self._long
             work = lane.submit(self._count, job, budget)
-            return await asyncio.wait_for(asyncio.wrap_future(work), time_s)
+            # Unlike `wait_for` this lets a call be cancelled that has just been answered.
+            async with asyncio.timeout(time_s):
+                return await asyncio.wrap_future(work)
         except TimeoutError:
             return Counted(unseen(), Source.ESTIMATED)
         except Exception as fault:  # noqa: BLE001  a count must not stop an exchange
