@@ -112,7 +112,7 @@ SLIPS = [
     (ENTRY, "{provider: openai, max_output_tokens: 0}", "models.gpt-4o-mini.max_output_tokens: must be at least 1 (line 6)"),
     (ENTRY, "{provider: openai, max_output_tokens: 10000001}", "models.gpt-4o-mini.max_output_tokens: must be at most 10000000 (line 6)"),
     (ENTRY, "{provider: openai, default_output_tokens: 20000}", "models.gpt-4o-mini.default_output_tokens: must be at most max_output_tokens, 16384 (line 6)"),
-    (ENTRY, "{provider: openai, tokenizer: o200k}", "models.gpt-4o-mini.tokenizer: is unknown; known are o200k_base, cl100k_base, claude-3, claude-4.7, qwen, llama, deepseek, default (line 6)"),
+    (ENTRY, "{provider: openai, tokenizer: o200k}", "models.gpt-4o-mini.tokenizer: is unknown; known are o200k_base, cl100k_base, claude-3, claude-4.7, qwen, qwen-3.5, llama, deepseek, gemini, default (line 6)"),
     (ENTRY, "openai", "models.gpt-4o-mini: must be a mapping (line 6)"),
     ("  acme:", "  ac me:", f"tenants.ac me: {NAMES} (line 9)"),
     (f'"{KEY_A}"', CANARY, "tenants.acme.keys.0.sha256: must be 64 hex digits, the SHA-256 of the key and not the key itself: `tokenweir keys hash` prints it (line 11)"),

@@ -245,14 +245,13 @@ def test_hostile_pictures_cost_what_they_are_or_the_most(
     data: bytes, tokens: int, header: str, encoding: str
 ) -> None:
     """However it is written: its true price, or the highest; nothing raises."""
-    text = base64.b64encode(data).decode()
-    match encoding:
-        case "urlsafe":
-            text = base64.urlsafe_b64encode(data).decode().rstrip("=")
-        case "escaped":
-            text = text.replace("+", "%2B").replace("/", "%2F").replace("=", "%3D")
-        case "in lines":
-            text = base64.encodebytes(data).decode()
+    plain = base64.b64encode(data).decode()
+    text = {
+        "plain": plain,
+        "urlsafe": base64.urlsafe_b64encode(data).decode().rstrip("="),
+        "escaped": plain.replace("+", "%2B").replace("/", "%2F").replace("=", "%3D"),
+        "in lines": base64.encodebytes(data).decode(),
+    }[encoding]
 
     media = media_from_url(header.format(text), MediaKind.IMAGE)
 

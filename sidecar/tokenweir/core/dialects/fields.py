@@ -52,7 +52,7 @@ KNOWN_NAMES = frozenset(
         *("type", "text", "title", "context", "source", "data"),
         *("thinking", "budget_tokens"),
         *("image_url", "audio_url", "video_url", "url", "detail"),
-        *("input_audio", "file", "file_data"),
+        *("input_audio", "file", "file_data", "level", "web_search_options"),
     }
 )
 # Objects whose names are the client's own, and what is read of them all the same.
