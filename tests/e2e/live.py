@@ -17,6 +17,7 @@ import yaml
 from tests.cases.apis import OPENAI, TOLD, story
 from tests.cases.connection import Connection, request
 from tests.cases.scene import STREAM_HEAD, Scene
+from tests.e2e import odd_renderer
 from tests.pod import Pod, Processor, until
 from tests.scripted_upstream import (
     LAST_CHUNK,
@@ -36,6 +37,11 @@ STREAM = b"".join(PIECES)
 REPLY = OPENAI.reply("Hi.", TOLD)
 # What an app says, so that the provider answers so.
 LONG, SLOW, SHORT = "long", "slow", "short"
+# Of `Pod.start`: see there.
+PATIENT: Mapping[str, Any] = {
+    "program": "tests.e2e.odd_renderer",
+    "arguments": odd_renderer.ARGUMENTS,
+}
 _TICK_SECONDS = 0.05
 # Others use this machine too.
 _BETWEEN_SECONDS = 0.05

@@ -18,6 +18,7 @@ from tests.cases.scene import Scene
 from tests.e2e.live import (
     CHARGED,
     LONG,
+    PATIENT,
     REPLY,
     SHORT,
     SLOW,
@@ -41,7 +42,7 @@ BROKEN = "version: 1\nproviders: {"
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def opened() -> AsyncIterator[Scene]:
     """Give the module a pod of two workers, whose Envoy follows the policy."""
-    options = {"live": True, "workers": 2, "program": "tests.e2e.odd_renderer"}
+    options = {"live": True, "workers": 2, **PATIENT}
     async with Scene.open(options=options) as scene:
         yield scene
 

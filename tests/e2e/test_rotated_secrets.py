@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from tests.cases.scene import Scene
-from tests.e2e.live import CHARGED, REPLY, SHORT, Load, ask, replace
+from tests.e2e.live import CHARGED, PATIENT, REPLY, SHORT, Load, ask, replace
 from tests.envoyconf.certificates import Authority
 from tests.pod import until
 from tests.scripted_upstream import End, ScriptedUpstream, head
@@ -95,7 +95,8 @@ async def secure(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Secu
             content["providers"]["secure"] = provider
             content["models"][MODEL] = {"provider": "secure"}
 
-        async with Scene.open(options={"live": True}, adapt=adapt) as scene:
+        options = {"live": True, **PATIENT}
+        async with Scene.open(options=options, adapt=adapt) as scene:
             yield Secure(scene, upstream, tls, first, second, folder)
 
 
