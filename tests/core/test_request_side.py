@@ -442,7 +442,7 @@ def test_opaque_path() -> None:
         b"\xff",
         b"{}",
         chat(model=""),
-        chat(max_tokens=-1),
+        chat(max_tokens=-2),
         chat(max_tokens="12"),
         chat(n=0),
         chat(n=10**12),
