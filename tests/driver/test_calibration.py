@@ -118,6 +118,49 @@ async def test_what_is_learned_is_in_force_once_written(scene: Scene) -> None:
     assert scene.store.calls == ["ping", "learn"]
 
 
+@pytest.mark.parametrize("tenants", [1, 50])
+async def test_all_that_is_known_is_told_once_a_flush(
+    scene: Scene, tenants: int
+) -> None:
+    """However many tenants have something to write, and each of them is in it."""
+    places = [replace(PLACE, tenant=f"t{number}") for number in range(tenants)]
+    await scene.learn(*[replace(LESSON, place=place) for place in places])
+
+    assert scene.store.calls == ["ping", *["learn"] * tenants]
+    [told] = scene.told
+    assert told.keys() == {(place, Side.INPUT) for place in places}
+
+
+async def test_what_changes_nothing_is_not_told(scene: Scene) -> None:
+    """To read what was written here is no news, but what others wrote since is."""
+    await scene.learn(LESSON)
+    scene.calibration.recall(*INPUT)
+    await scene.calibration.read(scene.store)
+    assert len(scene.told) == 1
+
+    await scene.store.learn("acme", {INPUT: Batch(5, 500, 500 * 693_147, 500 * 100)})
+    await scene.calibration.read(scene.store)
+    assert len(scene.told) == 2
+
+
+async def test_what_was_learned_before_a_failure_is_told(scene: Scene) -> None:
+    """A flush that breaks off has told what it came to."""
+    learn = scene.store.learn
+
+    async def learn_once(
+        tenant: str, batches: Mapping[Spot, Batch]
+    ) -> Mapping[Spot, Learned]:
+        learned = await learn(tenant, batches)
+        scene.store.fails_with["learn"] = RuntimeError("broken")
+        return learned
+
+    scene.store.learn = learn_once  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError):
+        await scene.learn(LESSON, replace(LESSON, place=replace(PLACE, tenant="b")))
+
+    assert [len(told) for told in scene.told] == [1]
+
+
 async def test_the_error_is_that_of_what_was_reserved(scene: Scene) -> None:
     """It is told with corrections, and learned without them."""
     await scene.learn(replace(LESSON, reserved_input=180))

@@ -66,7 +66,8 @@ class Calibration:
         counter: Counts generated texts.
         background: For counts that nobody waits for.
         on_compared: Told how far estimates were off.
-        on_learned: Told all that is in force, when it changes.
+        on_learned: Told all that is in force when it has changed, once for each flush
+            and each read: it may be long.
         interval_seconds: Between two writes.
         read_seconds: Between two reads.
     """
@@ -90,10 +91,13 @@ class Calibration:
         self._counted: dict[Place, int] = {}
         self._counting = 0
         self._learned: dict[Spot, Learned] = {}
+        self._is_news = False
         self._tenants: OrderedDict[str, None] = OrderedDict()
         self._wanted = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
-        self._writer = WriteBehind("calibration", self, self._write, interval_seconds)
+        self._writer = WriteBehind(
+            "calibration", self, self._write, interval_seconds, self._tell
+        )
 
     def use_policy(self, policy: Policy) -> None:
         """Know *policy*'s tenants from the beginning, if there are not too many."""
@@ -143,7 +147,10 @@ class Calibration:
         # Of tenants that came meanwhile something may have been learned here.
         later = self._tenants.keys() - tenants
         known = {k: v for k, v in self._learned.items() if k[0].tenant in later}
-        self._use({**known, **learned})
+        known.update(learned)
+        self._is_news = self._is_news or known != self._learned
+        self._learned = known
+        self._tell()
 
     # === what waits, for the writer ============================================
 
@@ -220,14 +227,16 @@ class Calibration:
         if len(self._tenants) > MAX_TENANTS:
             self._tenants.popitem(last=False)
 
-    def _use(self, learned: dict[Spot, Learned]) -> None:
-        if learned != self._learned:
-            self._learned = learned
-            self._on_learned(learned)
+    def _tell(self) -> None:
+        if self._is_news:
+            self._is_news = False
+            self._on_learned(self._learned)
 
     async def _write(self, store: CalibrationStore, batch: Sums) -> None:
+        # In place: there is a batch of each tenant, and what is known is of all of them.
         learned = await store.learn(*batch)
-        self._use({**self._learned, **learned})
+        self._is_news = self._is_news or bool(learned)
+        self._learned.update(learned)
 
     async def _read_on(self, store: CalibrationStore, events: LedgerEvents) -> None:
         while True:

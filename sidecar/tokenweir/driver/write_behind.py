@@ -47,6 +47,10 @@ class Waiting(Protocol[BatchT]):
         """Count *batch* as lost."""
 
 
+def _nothing() -> None:
+    pass
+
+
 class WriteBehind(Generic[StoreT, BatchT]):
     """
     Writes what waits, again and again.
@@ -56,6 +60,7 @@ class WriteBehind(Generic[StoreT, BatchT]):
         waiting: What is written.
         write: Writes one batch to the store, and raises what the ledger raises.
         interval_seconds: Between two writes.
+        flushed: Called after each flush that wrote, or tried to. Must not raise.
     """
 
     def __init__(
@@ -64,11 +69,13 @@ class WriteBehind(Generic[StoreT, BatchT]):
         waiting: Waiting[BatchT],
         write: Callable[[StoreT, BatchT], Awaitable[None]],
         interval_seconds: float = INTERVAL_SECONDS,
+        flushed: Callable[[], None] = _nothing,
     ) -> None:
         self._name = name
         self._waiting = waiting
         self._write = write
         self._interval_seconds = interval_seconds
+        self._flushed = flushed
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -100,6 +107,7 @@ class WriteBehind(Generic[StoreT, BatchT]):
         finally:
             for batch in batches:
                 self._waiting.put_back(batch)
+            self._flushed()
 
     async def _run(self, store: StoreT, events: LedgerEvents) -> None:
         is_last = False
