@@ -170,6 +170,16 @@ def test_unreadable(body: BodySeen, tokens: int) -> None:
     assert estimated_output(ticket(output_tokens=200), body) == tokens
 
 
+@pytest.mark.parametrize(("route", "tokens"), [("invoke_model", 50), ("embeddings", 0)])
+def test_unreadable_where_nothing_was_reserved(route: str, tokens: int) -> None:
+    """Where a body and a name alone say that nothing is written, there may be text."""
+    asked = replace(
+        ticket(output_tokens=0), dialect=route, output_cap=None, max_output_tokens=50
+    )
+
+    assert estimated_output(asked, BodySeen(1_000)) == tokens
+
+
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [

@@ -39,6 +39,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
 MODEL = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
 ARN = f"arn:aws:bedrock:us-east-1:123456789012:inference-profile/{MODEL}"
+EMBEDDER = "amazon.titan-embed-text-v2:0"
 IN_PATH = MODEL.replace(":", "%3A")
 USAGE = {
     "inputTokens": 10,
@@ -93,6 +94,7 @@ def at_amazon(content: dict[str, Any]) -> None:
     content["models"] = {
         MODEL: claude,
         ARN: claude,
+        EMBEDDER: {"provider": "bedrock", "max_output_tokens": 8_000},
         "renamed": claude | {"upstream_model": ARN},
     }
     content["tenants"]["globex"]["quotas"] = [
@@ -385,7 +387,11 @@ async def test_embeddings(scene: Scene, app: Callable[..., Any]) -> None:
     """Of vectors, only what goes in is charged; caps on output do not touch them."""
     scene.upstream.play(reply(b'{"embedding": [0.1], "inputTextTokenCount": 3}'))
     asked = json.dumps({"inputText": "Tell me."})
-    await asyncio.to_thread(app().invoke_model, modelId=MODEL, body=asked)
+    await asyncio.to_thread(app().invoke_model, modelId=EMBEDDER, body=asked)
+    for model in (MODEL, EMBEDDER):
+        streamed = app().invoke_model_with_response_stream
+        told = await failed(streamed, modelId=model, body=asked)
+        assert told["Error"]["Code"] == "ValidationException"
 
     assert received(scene).body == asked.encode()
     await scene.ledger_shows((3, 0))

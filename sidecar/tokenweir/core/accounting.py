@@ -42,6 +42,9 @@ NOT_SENT = frozenset(
     }
 )
 FROM_PROVIDER = frozenset({"", "via_upstream"})
+# Where a reserve without output is what a body and a model's name say, not the path:
+# what can't be read is not taken for nothing there.
+_UNSURE_ROUTES = frozenset({"invoke_model"})
 
 
 def refused_before_work(head: ResponseHead) -> bool:
@@ -111,10 +114,18 @@ def counted_usage(
 
 
 def estimated_output(ticket: Ticket, body: BodySeen) -> int:
-    """Return the output tokens of a body that could not be read."""
+    """
+    Return the output tokens of a body that could not be read.
+
+    It is at most what was reserved, or if no output was reserved where there may be
+    some all the same, at most what the model can write.
+    """
     size_bytes = max(body.seen_bytes, body.announced_bytes or 0)
     per_token = ENCODED_BYTES_PER_TOKEN if body.encoded else BYTES_PER_TOKEN
-    return min(-(-size_bytes // per_token), ticket.hold.amounts.output_tokens)
+    most = ticket.hold.amounts.output_tokens
+    if not most and ticket.output_cap is None and ticket.dialect in _UNSURE_ROUTES:
+        most = generated_at_most(ticket)
+    return min(-(-size_bytes // per_token), most)
 
 
 def progress(ticket: Ticket, facts: ResponseFacts, passed_bytes: int) -> int:

@@ -36,7 +36,26 @@ ENCODED = base64.b64encode(PICTURE).decode()
 )
 def test_what_is_one(body: dict[str, Any], expected: bool) -> None:
     """Members tell, and what may generate text is none."""
-    assert is_embedding(body) is expected
+    assert is_embedding(body, "amazon.titan-embed-text-v2:0") is expected
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ("amazon.titan-embed-image-v1", True),
+        ("eu.cohere.embed-v4:0", True),
+        ("amazon.nova-2-multimodal-embeddings-v1:0", True),
+        ("Our-Embedder", True),
+        ("amazon.titan-text-express-v1", False),
+        ("mistral.mistral-large-2402-v1:0", False),
+        ("meta.llama3-70b-instruct-v1:0", False),
+    ],
+)
+def test_which_models_make_some(model: str, *, expected: bool) -> None:
+    """What writes text takes the same members, or others beside them."""
+    body = {"inputText": "Hi", "prompt": "Hi", "max_tokens": 4_000, "input_type": "a"}
+
+    assert is_embedding(body, model) is expected
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from tokenweir.core.usage import TokenUsage
 MODEL = "anthropic.claude-sonnet-4-5-20250929-v1:0"
 FORM = PathForm("/model/{model}/invoke", coded=True)
 INVOKE = BedrockInvoke(Called(FORM, MODEL))
+TITAN = "amazon.titan-embed-text-v2:0"
 ASKED: dict[str, Any] = {
     "anthropic_version": "bedrock-2023-05-31",
     "max_tokens": 9,
@@ -52,6 +53,8 @@ def test_facts() -> None:
     [
         {"prompt": "Hi", "max_gen_len": 5},
         {"inputText": "Hi", "textGenerationConfig": {"maxTokenCount": 5}},
+        {"inputText": "Hi"},
+        {"prompt": "Hi", "max_tokens": 4_000, "input_type": "a"},
         {"anthropic_version": None, "messages": []},
         {"anthropic_version": 1, "messages": []},
     ],
@@ -92,18 +95,27 @@ def test_prices_that_headers_choose(name: str, value: str, *, is_usual: bool) ->
 
 def test_embeddings() -> None:
     """Vectors are asked for in their makers' words, and tokens of the text settled."""
-    request = INVOKE.parse_request(b'{"inputText": "Hi"}')
+    invoke = BedrockInvoke(Called(FORM, TITAN))
+    request = invoke.parse_request(b'{"inputText": "Hi"}')
     facts = ResponseFacts()
     INVOKE.read_body(b'{"embedding": [0.1], "inputTextTokenCount": 3}', facts)
 
     assert (request.model, request.output_cap, request.can_be_capped) == (
-        MODEL,
+        TITAN,
         0,
         False,
     )
     assert (facts.usage, facts.usage_final) == (TokenUsage(input_tokens=3), True)
     with pytest.raises(MalformedRequestError):
-        INVOKE.parse_request(b'{"inputText": "Hi", "anthropic_version": null}')
+        invoke.parse_request(b'{"inputText": "Hi", "anthropic_version": null}')
+
+
+def test_vectors_are_not_streamed() -> None:
+    """Who streams wants text, whatever the model is called."""
+    streams = BedrockInvoke(Called(FORM, TITAN, streams=True))
+
+    with pytest.raises(MalformedRequestError, match="Converse"):
+        streams.parse_request(b'{"inputText": "Hi"}')
 
 
 def test_edits() -> None:

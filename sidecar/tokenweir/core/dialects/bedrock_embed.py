@@ -1,7 +1,10 @@
 """
 Embeddings by Bedrock's InvokeModel: tokens go in, none come out.
 
-Two makers' bodies are known, by what they have that no other has:
+A body alone does not tell: Titan's models that write take the same text, and others
+leave members out that they don't know. So the model's name has to say so, too.
+
+Two makers' bodies are known:
 
     Titan     inputText, inputImage     the reply counts the tokens of the text
     Cohere    input_type beside texts, images or inputs     the reply counts nothing
@@ -22,6 +25,8 @@ _COUNT = "inputTextTokenCount"
 _KIND = "input_type"
 # With it Titan writes text: that is no embedding.
 _GENERATES = "textGenerationConfig"
+# In the name of each model on Bedrock that makes vectors, and of no other.
+_IN_NAME = "embed"
 # Members that are read here, or that the model does not read.
 _OF_BODY = frozenset(
     {
@@ -33,9 +38,9 @@ _OF_BODY = frozenset(
 _OF_REPLY = frozenset({"embedding", "embeddings", "embeddingsByType", _COUNT})
 
 
-def is_embedding(body: Members) -> bool:
-    """Tell if *body* asks for vectors, as far as its members tell."""
-    if _GENERATES in body:
+def is_embedding(body: Members, model: str) -> bool:
+    """Tell if *body* asks *model* for vectors, as far as both tell."""
+    if _GENERATES in body or _IN_NAME not in model.lower():
         return False
     return not body.keys().isdisjoint((_TEXT, _IMAGE, _KIND))
 

@@ -66,12 +66,17 @@ class BedrockInvoke:
         members = parse_object(body)
         fields.check_names(members)
         model = fields.model_name({"model": self._called.model})
-        if _VERSION not in members and bedrock_embed.is_embedding(members):
+        if (
+            _VERSION not in members
+            and not self._called.streams
+            and bedrock_embed.is_embedding(members, model)
+        ):
             return bedrock_embed.read_request(members, model)
         if not isinstance(members.get(_VERSION), str):
             text = (
                 "InvokeModel is metered here for Anthropic's messages, which have "
-                f"`{_VERSION}`, and for embeddings: call this model by Converse."
+                f"`{_VERSION}`, and, not streamed, for embeddings, by models that have "
+                "`embed` in their names: call this model by Converse."
             )
             raise MalformedRequestError(text, _VERSION)
         rest = {n: value for n, value in members.items() if n not in _OF_BEDROCK}
