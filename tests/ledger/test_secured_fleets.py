@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,9 +34,16 @@ from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import Granted
 from tokenweir.core.partition import all_tags
 from tokenweir.ledger.address import require_url
+from tokenweir.ledger.advice import advice
 from tokenweir.ledger.redis import RedisStore
 from tokenweir.ledger.slot_map import slot_of
 from tokenweir.ledger.tagged import TaggedLedger
+
+# asyncio ends a TLS connection once the other side has said goodbye, which it has no time
+# for at the end of a test.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
+)
 
 ACL = Path("deploy/redis/tokenweir.acl")
 LOGIN = "tokenweir-sidecar:CHANGE-ME-SIDECAR@"
@@ -51,6 +60,15 @@ def trusted(
     if not REDIS_SERVER.exists():
         pytest.skip(f"needs Debian's Redis at {REDIS_SERVER}")
     return authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_leftovers() -> Iterator[None]:
+    """Leave nothing of that to the tests of other modules."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def secured(trusted: Authority | None) -> tuple[str, ...]:
@@ -165,6 +183,32 @@ async def test_sentinels_say_whom_they_know_not(
         await store.ping()
 
     assert events.reasons == ["AuthenticationError"]
+    await store.close()
+
+
+@pytest.mark.parametrize("kind", ["cluster", "watched"])
+async def test_a_stranger_is_told_by_name(
+    kind: str,
+    trusted: Authority | None,
+    request: pytest.FixtureRequest,
+    events: Recorder,
+    tmp_path: Path,
+) -> None:
+    """Nobody vouches for these servers: that is told as such, whoever showed it."""
+    if trusted is None:
+        pytest.skip("the packaged Valkey speaks no TLS")
+    stranger = authority(tmp_path / "stranger")
+    more = {"sentinel_password": SENTINELS_OWN} if kind == "watched" else {}
+    where = url(request.getfixturevalue(kind), trusted, **more).replace(
+        f"ssl_ca_certs={trusted.own.certificate}",
+        f"ssl_ca_certs={stranger.own.certificate}",
+    )
+    store = RedisStore(where, events, deadline_seconds=PATIENCE)
+    with pytest.raises(LedgerUnavailableError) as refusal:
+        await store.ping()
+
+    assert events.reasons == ["SSLCertVerificationError"]
+    assert "ssl_ca_certs" in advice(refusal.value)
     await store.close()
 
 
