@@ -8,6 +8,8 @@ import pytest
 from tokenweir.core.dialects.base import Media, MediaKind, Message, Prompt, Tool
 from tokenweir.core.estimate import (
     estimate_input,
+    estimate_parts,
+    heads_bytes,
     prompt_bytes,
     text_bytes,
     text_tokens,
@@ -92,6 +94,17 @@ def test_media_are_counted_by_the_familys_rules() -> None:
 
     assert count(prompt) - count(bare) == 1445 + 600
     assert count(prompt, CLAUDE) - count(bare, CLAUDE) == 1568 + 600
+
+
+def test_media_are_not_looked_into_without_time() -> None:
+    """From then on they cost what they cost that show nothing: pictures the most."""
+    gif = Media(MediaKind.IMAGE, b"GIF89a\x10\0\x10\0", 10)
+    prompt = Prompt((Message("user", media=(gif,) * 3),))
+    moments = iter([False, True, True])
+    parts = estimate_parts(prompt, OPENAI, words, lambda: next(moments))
+
+    assert parts.other == 255 + 2 * 1445
+    assert heads_bytes(prompt) == 30
 
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}

@@ -23,6 +23,7 @@ from tokenweir.core.calibration import (
 from tokenweir.core.counting import Hints
 from tokenweir.core.dialects import dialect_of
 from tokenweir.core.dialects.base import Media, MediaKind, Message, Prompt, Tool
+from tokenweir.core.estimate import InputEstimate, estimate_parts
 from tokenweir.core.model_family import CL100K, O200K
 from tokenweir.core.tokenize_server import TokenizeServer
 from tokenweir.core.tokenizer_name import file_name
@@ -341,6 +342,45 @@ async def test_a_job_that_waited_too_long_is_estimated(tokens: TokenCounter) -> 
 
     assert counted.source is Source.ESTIMATED
     assert counted.tokens >= 2_000
+
+
+@pytest.mark.parametrize(
+    ("head_bytes", "number", "thread"),
+    [(100, 1, "MainThread"), (48 * 1024, 1, "tokens-short"), (100, 30, "tokens-long")],
+)
+async def test_media_are_looked_into_in_a_thread(
+    tokens: TokenCounter,
+    monkeypatch: pytest.MonkeyPatch,
+    head_bytes: int,
+    number: int,
+    thread: str,
+) -> None:
+    """They weigh what there is to be read, and the loop takes what is short."""
+    threads = []
+
+    def note(*args: Any) -> InputEstimate:
+        threads.append(threading.current_thread().name)
+        return estimate_parts(*args)
+
+    monkeypatch.setattr(counter_module, "estimate_parts", note)
+    file = Media(MediaKind.FILE, (b"%PDF" * head_bytes)[:head_bytes], head_bytes)
+    prompt = Prompt((Message("user", media=(file,) * number),))
+    await tokens.count_prompt(prompt, "gpt-4o", None)
+
+    [name] = threads
+    assert name.startswith(thread)
+
+
+async def test_media_that_come_too_late_cost_the_most(tokens: TokenCounter) -> None:
+    """Once the time is over, nothing is looked into."""
+    gif = Media(MediaKind.IMAGE, b"GIF89a\x10\0\x10\0" + b"\0" * 5_000, 10)
+    prompt = Prompt((Message("user", media=(gif,)),))
+    in_time = await tokens.count_prompt(prompt, "gpt-4o", None)
+    moments = iter([0.0])
+    tokens.clock = lambda: next(moments, 1_000.0)
+    late = await tokens.count_prompt(prompt, "gpt-4o", None)
+
+    assert late.tokens - in_time.tokens >= 1445 - 255
 
 
 class PanicException(BaseException):

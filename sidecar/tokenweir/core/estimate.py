@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tokenweir.core.dialects.base import Message, Prompt, Tool
+from tokenweir.core.dialects.base import Media, Message, Prompt, Tool
 from tokenweir.core.media_tokens import media_tokens
 from tokenweir.core.model_family import Family
 from tokenweir.core.text_classes import carried_over
@@ -59,24 +59,37 @@ def estimate_input(prompt: Prompt, family: Family, count: Callable[[str], int]) 
     return estimate_parts(prompt, family, count).tokens
 
 
+def never() -> bool:
+    """Return that there is time."""
+    return False
+
+
 def estimate_parts(
-    prompt: Prompt, family: Family, count: Callable[[str], int]
+    prompt: Prompt,
+    family: Family,
+    count: Callable[[str], int],
+    is_late: Callable[[], bool] = never,
 ) -> InputEstimate:
     """
     Return the input tokens of *prompt* for models of *family*.
 
     *count* returns the tokens of a text in the family's vocabulary. Token ids count
-    as they are. Does not raise unless *count* does.
+    as they are. Once *is_late* no more media are looked into: they cost what those cost
+    that show nothing. Does not raise unless *count* does.
     """
     tokens = _counter_of(family, count)
     text = _messages(prompt, family, tokens) + _tools(prompt, family, tokens)
     text += sum(map(tokens, prompt.extra_texts))
     media = sum(
-        media_tokens(part, family.media)
+        media_tokens(_unread(part) if is_late() else part, family.media)
         for message in prompt.messages
         for part in message.media
     )
     return InputEstimate(text, prompt.token_ids + media)
+
+
+def _unread(media: Media) -> Media:
+    return replace(media, head=b"")
 
 
 def text_tokens(text: str, family: Family, count: Callable[[str], int]) -> int:
@@ -96,6 +109,11 @@ def prompt_bytes(prompt: Prompt, limit: int) -> int:
 def tools_bytes(tools: Sequence[Tool], limit: int) -> int:
     """Return the size of *tools* as JSON. It stops soon after *limit*."""
     return _up_to(limit, map(len, tool_pieces(tools))) if tools else 0
+
+
+def heads_bytes(prompt: Prompt) -> int:
+    """Return how much of the media of *prompt* is there to be looked into."""
+    return sum(len(part.head) for message in prompt.messages for part in message.media)
 
 
 def _up_to(limit: int, sizes: Iterable[int]) -> int:

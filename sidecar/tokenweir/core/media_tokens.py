@@ -16,12 +16,12 @@ reported. Plain text, which does show, costs a token for each three bytes.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from tokenweir.core.dialects.base import FAITHFUL, Media, MediaKind
+from tokenweir.core.media_pages import pages_in
 from tokenweir.core.media_size import PixelSize, pixel_size
 from tokenweir.core.media_sound import (
     film_seconds,
@@ -41,8 +41,6 @@ _PAGE_TEXT_TOKENS = 600
 # No page is smaller, and no provider takes more pages.
 _LEAST_PAGE_BYTES = 200
 _MAX_PAGES = 1_000
-_PAGE_COUNT = re.compile(rb"/Type\s*/Pages\b[^>]{0,400}?/Count\s+(\d{1,6})")
-_COUNT_FIRST = re.compile(rb"/Count\s+(\d{1,6})[^>]{0,400}?/Type\s*/Pages\b")
 _FILE_BYTES_PER_TOKEN = 1_024
 _TEXT_BYTES_PER_TOKEN = 3
 # Text has white space at least this often. A run of one letter is padding.
@@ -286,13 +284,8 @@ def _pages(media: Media) -> int:
     """Return how many pages a PDF says that it has, as far as its size can be true."""
     if not media.head.startswith(b"%PDF"):
         return 0
-    said = [
-        int(count)
-        for pattern in (_PAGE_COUNT, _COUNT_FIRST)
-        for count in pattern.findall(media.head)
-    ]
     most = min(_MAX_PAGES, 1 + media.size_bytes // _LEAST_PAGE_BYTES)
-    return min(max(said, default=0), most)
+    return min(pages_in(media.head), most)
 
 
 def _is_text(head: bytes) -> bool:

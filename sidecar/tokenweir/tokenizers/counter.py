@@ -30,6 +30,7 @@ from tokenweir.core.dialects.base import Prompt
 from tokenweir.core.estimate import (
     InputEstimate,
     estimate_parts,
+    heads_bytes,
     prompt_bytes,
     text_bytes,
     text_tokens,
@@ -105,7 +106,7 @@ class _Job:
     Attributes:
         family: Who counts.
         size_bytes: How much there is to read.
-        work: What to do with a `count`.
+        work: What to do with what counts texts.
         learned: For a correction, or None.
         least: Fewer tokens there are not.
         estimated: It is arithmetic, whatever is counted.
@@ -114,7 +115,7 @@ class _Job:
 
     family: Family
     size_bytes: int
-    work: Callable[[Callable[[str], int]], InputEstimate]
+    work: Callable[[TextCounter], InputEstimate]
     learned: Learned | None
     least: int
     estimated: bool = False
@@ -201,7 +202,8 @@ class TokenCounter:
         else it says. Never raises.
         """
         if self.servers is not None and hints.server is not None:
-            told = await self.servers.count(hints.server, prompt, model)
+            tenant = hints.place.tenant if hints.place is not None else ""
+            told = await self.servers.count(hints.server, prompt, model, tenant)
             if told is not None:
                 return Counted(told, Source.COUNTED)
         family = self._family(model, tokenizer, hints.message_tokens)
@@ -211,7 +213,7 @@ class TokenCounter:
             _Job(
                 family,
                 _lane_bytes(prompt),
-                partial(estimate_parts, prompt, family),
+                lambda count: estimate_parts(prompt, family, count, count.is_late),
                 self._recalled(hints.place, Side.INPUT),
                 1,
                 estimated=has_media or family.ratios is not None,
@@ -326,6 +328,8 @@ def _lane_bytes(prompt: Prompt) -> int:
     size_bytes = prompt_bytes(prompt, _SHORT_BYTES)
     if size_bytes > _INLINE_BYTES:
         return size_bytes
+    # A medium weighs what it takes a thread to look into it; the loop has less time.
+    size_bytes += heads_bytes(prompt)
     return size_bytes + tools_bytes(prompt.tools, _INLINE_BYTES)
 
 

@@ -85,6 +85,10 @@ class TextCounter:
             return upper_tokens(text)
         return tokens
 
+    def is_late(self) -> bool:
+        """Tell if the time is over."""
+        return self._clock() >= self._deadline_s
+
     def _tokens(self, text: str) -> int | None:
         """Return the tokens, or None if there is no encoder or no time."""
         if len(text) <= self._exact_chars or len(text) <= _MIN_SAMPLES * _SAMPLE_CHARS:
@@ -106,7 +110,7 @@ class TextCounter:
     def _encoded(self, pieces: list[str] | Iterator[str]) -> int | None:
         tokens = 0
         for piece in pieces:
-            if self._encode is None or self._clock() >= self._deadline_s:
+            if self._encode is None or self.is_late():
                 return None
             tokens += len(self._encode(piece))
         return tokens
