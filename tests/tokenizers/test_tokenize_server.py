@@ -84,10 +84,12 @@ class Scene:
         self.now_s = 1_000.0
         self.servers = TokenizeServers(self.outcomes.append, lambda: self.now_s)
 
-    async def ask(self, vllm: Vllm, prompt: Prompt = CHAT, **more: Any) -> int | None:
-        """Return what *vllm* says of *prompt*."""
+    async def ask(
+        self, vllm: Vllm, prompt: Prompt = CHAT, tenant: str = "acme", **more: Any
+    ) -> int | None:
+        """Return what *vllm* says of *tenant*'s *prompt*."""
         server = TokenizeServer(vllm.url, **{"deadline_ms": PATIENT_MS, **more})
-        return await self.servers.count(server, prompt, "local-7b")
+        return await self.servers.count(server, prompt, "local-7b", tenant)
 
 
 @pytest.fixture
@@ -282,10 +284,85 @@ async def test_one_tries_again_after_the_pause(scene: Scene, vllm: Vllm) -> None
     assert sorted(scene.outcomes[FAILURES:]) == ["failed", "paused", "paused"]
 
     scene.now_s += PAUSE_SECONDS + 1
-    scene.servers._states[real] = scene.servers._states[vllm.url]
+    states = scene.servers._states
+    states[real, "acme"] = states[vllm.url, "acme"]
     vllm.url = real
     for number in range(2):
         assert await scene.ask(vllm, text(f"{number}")) == 5
+
+
+def saying(status: int) -> Callable[[], Awaitable[web.Response]]:
+    """Return who answers with *status* and nothing else."""
+
+    async def answer() -> web.Response:
+        return web.Response(status=status)
+
+    return answer
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_a_question_that_is_refused_is_no_failure(
+    scene: Scene, vllm: Vllm, status: int
+) -> None:
+    """As of a role that the chat template does not know: other prompts are counted."""
+    vllm.answer = saying(status)
+    for number in range(FAILURES + 1):
+        assert await scene.ask(vllm, text(f"evil {number}")) is None
+    vllm.answer = None
+
+    assert await scene.ask(vllm) == 26
+    assert scene.outcomes == ["refused"] * (FAILURES + 1) + ["answered"]
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503])
+async def test_a_server_that_serves_nobody_is_left_alone(
+    scene: Scene, vllm: Vllm, status: int
+) -> None:
+    """A wrong key, a wrong path, too many questions: that is not of the question."""
+    vllm.answer = saying(status)
+    for number in range(FAILURES + 1):
+        await scene.ask(vllm, text(f"{number}"))
+
+    assert scene.outcomes == ["failed"] * FAILURES + ["paused"]
+
+
+async def test_who_tries_again_in_vain_leaves_that_to_the_next(
+    scene: Scene, vllm: Vllm
+) -> None:
+    """A refused question neither ends a pause nor begins one."""
+    vllm.answer = saying(500)
+    for number in range(FAILURES):
+        await scene.ask(vllm, text(f"{number}"))
+    scene.now_s += PAUSE_SECONDS + 1
+    vllm.answer = saying(400)
+    await scene.ask(vllm, text("evil"))
+    vllm.answer = saying(500)
+    for number in range(2):
+        await scene.ask(vllm, text(f"next {number}"))
+
+    assert scene.outcomes[FAILURES:] == ["refused", "failed", "paused"]
+
+
+async def test_one_tenants_failures_pause_no_others(scene: Scene, vllm: Vllm) -> None:
+    """Whatever a tenant makes the server break at, others' prompts are counted."""
+    vllm.answer = saying(500)
+    for number in range(FAILURES + 1):
+        await scene.ask(vllm, text(f"evil {number}"))
+    vllm.answer = None
+
+    assert scene.outcomes[-1] == "paused"
+    assert await scene.ask(vllm, tenant="globex") == 26
+
+
+async def test_failures_of_many_tenants_are_forgotten(
+    scene: Scene, vllm: Vllm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that asked last are known."""
+    monkeypatch.setattr(module, "MAX_STATES", 2)
+    for number, tenant in enumerate(("a", "b", "a", "c")):
+        await scene.ask(vllm, text(f"{number}"), tenant)
+
+    assert [tenant for _, tenant in scene.servers._states] == ["a", "c"]
 
 
 async def test_questions_in_flight_are_bounded(

@@ -7,6 +7,10 @@ counted here instead. After `FAILURES` failures in a row a server is left alone 
 `PAUSE_SECONDS`; then one request tries it again. Answers are remembered by a digest of
 the question, for apps that ask the same twice.
 
+Whoever pays chooses what is asked, and may choose what the server refuses, breaks at or
+is slow with. So failures are those of one tenant's questions, and pause no other's; and
+a question that is refused for what it is is no failure.
+
 Only text is asked about. What else there is in a prompt, media and token ids, and what a
 provider keeps of it, this API does not tell.
 """
@@ -36,6 +40,10 @@ PAUSE_SECONDS = 10.0
 # Answers list each token. Those of the largest prompts that are asked about have less.
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
 MAX_REMEMBERED = 512
+# Tenants and servers whose failures are known; of more, those that came last.
+MAX_STATES = 1_000
+# Refusals for other reasons than what was asked: who asks, where, or how often.
+_NOT_OF_THE_QUESTION = frozenset({401, 403, 404, 405, 407, 408, 429})
 # Tokens are at least a byte each, but for those around messages and tools.
 _FRAME_TOKENS = 1_000
 
@@ -44,9 +52,13 @@ class _Answer(msgspec.Struct):
     count: int
 
 
+class _RefusedError(Exception):
+    """The server is there, and does not take the question."""
+
+
 @dataclass(slots=True)
 class _State:
-    """How a server has answered of late."""
+    """How a server has answered a tenant's questions of late."""
 
     failures: int = 0
     paused_until: float = 0.0
@@ -59,24 +71,24 @@ class TokenizeServers:
 
     Attributes:
         on_asked: Told what became of each question: ``"answered"``, ``"remembered"``,
-            ``"failed"``, ``"late"``, ``"busy"`` or ``"paused"``.
+            ``"refused"``, ``"failed"``, ``"late"``, ``"busy"`` or ``"paused"``.
         clock: Seconds; any beginning.
     """
 
     on_asked: Callable[[str], None] = lambda _: None
     clock: Callable[[], float] = time.monotonic
     _session: aiohttp.ClientSession | None = None
-    _states: dict[str, _State] = field(default_factory=dict)
+    _states: OrderedDict[tuple[str, str], _State] = field(default_factory=OrderedDict)
     _remembered: OrderedDict[bytes, int] = field(default_factory=OrderedDict)
     _in_flight: int = 0
 
     async def count(
-        self, server: TokenizeServer, prompt: Prompt, model: str
+        self, server: TokenizeServer, prompt: Prompt, model: str, tenant: str = ""
     ) -> int | None:
         """
         Return the tokens of *prompt* for *model*, as *server* tells; None: it does not.
 
-        Never raises.
+        *tenant* is whose prompt it is. Never raises.
         """
         size_bytes = _askable_bytes(prompt, server.max_bytes)
         if size_bytes is None or not server.min_bytes <= size_bytes:
@@ -87,7 +99,8 @@ class TokenizeServers:
             self._remembered.move_to_end(digest)
             self.on_asked("remembered")
             return self._remembered[digest]
-        outcome, told = await self._ask(server, question)
+        state = self._state(server.url, tenant)
+        outcome, told = await self._ask(server, question, state)
         self.on_asked(outcome)
         if told is None or not 0 < told <= size_bytes + _FRAME_TOKENS:
             return None
@@ -102,10 +115,16 @@ class TokenizeServers:
         if session is not None:
             await session.close()
 
+    def _state(self, url: str, tenant: str) -> _State:
+        state = self._states.setdefault((url, tenant), _State())
+        self._states.move_to_end((url, tenant))
+        if len(self._states) > MAX_STATES:
+            self._states.popitem(last=False)
+        return state
+
     async def _ask(
-        self, server: TokenizeServer, question: bytes
+        self, server: TokenizeServer, question: bytes, state: _State
     ) -> tuple[str, int | None]:
-        state = self._states.setdefault(server.url, _State())
         now = self.clock()
         if state.paused_until > now:
             return "paused", None
@@ -119,6 +138,10 @@ class TokenizeServers:
                 told = await self._fetch(server, question)
         except TimeoutError:
             return self._failed(state, "late")
+        except _RefusedError:
+            # It tells nothing of other questions: the next one tries instead.
+            state.paused_until = min(state.paused_until, now)
+            return "refused", None
         except (aiohttp.ClientError, OSError, ValueError):
             return self._failed(state, "failed")
         finally:
@@ -144,13 +167,19 @@ class TokenizeServers:
             server.url, data=question, headers=headers, allow_redirects=False
         ) as response:
             if response.status != 200:
-                raise ValueError("no count")
+                raise _refusal(response.status)
             body = bytearray()
             async for piece in response.content.iter_any():
                 body += piece
                 if len(body) > MAX_ANSWER_BYTES:
                     raise ValueError("too long")
         return msgspec.json.decode(body, type=_Answer).count
+
+
+def _refusal(status: int) -> Exception:
+    if 400 <= status < 500 and status not in _NOT_OF_THE_QUESTION:
+        return _RefusedError()
+    return ValueError("no count")
 
 
 def question_of(prompt: Prompt, model: str) -> bytes:
