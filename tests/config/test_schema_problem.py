@@ -82,7 +82,13 @@ def test_every_pattern_has_words() -> None:
                     "version_path": "v4",
                 }
             },
-            models={"a*b": {"provider": "a", "upstream_model": "*"}},
+            models={
+                "a*b": {"provider": "a", "upstream_model": "*"},
+                "b": {
+                    "provider": "a",
+                    "tokenize": {"url": "http://a", "header": "a b"},
+                },
+            },
             tenants={"a": {"keys": [{"id": "a", "sha256": ""}]}},
             quotas=[{"concurrency": 1, "name": "."}],
         )

@@ -46,7 +46,10 @@ SHA256_PATTERN = r"^[0-9A-Fa-f]{64}$"
 VERSION_PATH_PATTERN = r"^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]{0,62}){0,8}$"
 ABSOLUTE_PATH_PATTERN = r"^/[^\x00-\x1f\x7f]{1,4095}$"
 
+HEADER_PATTERN = r"^[A-Za-z][A-Za-z0-9-]{0,63}$"
+
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+HeaderName = Annotated[str, StringConstraints(pattern=HEADER_PATTERN)]
 QuotaName = Annotated[str, StringConstraints(pattern=QUOTA_NAME_PATTERN)]
 ModelName = Annotated[str, StringConstraints(pattern=MODEL_NAME_PATTERN)]
 ModelFamily = Annotated[str, StringConstraints(pattern=MODEL_FAMILY_PATTERN)]

@@ -46,6 +46,8 @@ _PATTERN_TEXTS = {
     scalar.SHA256_PATTERN: "must be 64 hex digits, the SHA-256 of the key and not the "
     "key itself: `tokenweir keys hash` prints it",
     scalar.ABSOLUTE_PATH_PATTERN: "must be a path that begins with /",
+    scalar.HEADER_PATTERN: "must be a header's name: a letter, and then letters, digits "
+    "and - (at most 64)",
     scalar.VERSION_PATH_PATTERN: "must be a path such as /v4, or empty",
 }
 

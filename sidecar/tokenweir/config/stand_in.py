@@ -27,6 +27,7 @@ _STAND_INS: Mapping[str, Mapping[str, object]] = {
         "allow_plaintext": True,
     },
     "models": {"provider": "stand-in", "max_output_tokens": 10_000_000},
+    "tokenize": {"url": "https://localhost/tokenize"},
     "keys": {"id": "stand-in", "sha256": "0" * 64},
     # The least: whatever has to be above a budget is.
     "quotas": {
@@ -40,6 +41,8 @@ _ANY_AXIS = {"tokens_per_minute": 1}
 _ANY_BUDGET = {"budget_tokens": 1}
 _OF_A_BUDGET = BudgetFields.model_fields.keys() - set(AXIS_FIELDS)
 _OF_AN_AXIS = (*AXIS_FIELDS, "counts", "capacity", *BudgetFields.model_fields)
+_TOKENIZE, _SIZES = "tokenize", ("min_bytes", "max_bytes")
+_INSIDE = len(("models", "name", "tokenize"))
 _ENTRIES_WITH_NAMES = ("providers", "models", "tenants", "timeouts")
 
 
@@ -82,18 +85,30 @@ def stand_in(content: Mapping[str, object], wrong: Iterable[Path]) -> StandIn:
         entry = entry_around(path)
         made.entries.add(entry)
         if len(path) > len(entry):
-            _mend_field(made, entry, path[: len(entry) + 1])
+            _mend_field(made, _place(made.content, path, entry))
         else:
             _mend_entry(made, entry)
     return made
 
 
-def _mend_field(made: StandIn, entry: Path, place: Path) -> None:
+def _place(content: object, path: Path, entry: Path) -> Path:
+    """Return the field that *path* leads to; in a mapping of an *entry* that is its."""
+    end = len(entry) + 1
+    inside = len(path) > end and _kind(path[:end]) == _TOKENIZE
+    is_mapping = isinstance(_at(content, path[:end]), dict)
+    return path[: end + 1] if inside and is_mapping else path[:end]
+
+
+def _mend_field(made: StandIn, place: Path) -> None:
+    fields, kind, name = _at(made.content, place[:-1]), _kind(place[:-1]), place[-1]
+    if _kind(place) == _TOKENIZE and isinstance(_at(made.content, place), dict):
+        # Its fields are right, and do not go together.
+        for size in _SIZES:
+            _mend_field(made, (*place, size))
+        return
     made.fields.add(place)
-    fields = _at(made.content, entry)
     if not isinstance(fields, dict):
         return
-    kind, name = _kind(entry), place[-1]
     fields.pop(name, None)
     known = _STAND_INS.get(kind, {})
     if name in known:
@@ -125,7 +140,9 @@ def _has_name(entry: Path) -> bool:
 
 
 def _kind(entry: Path) -> str:
-    """Return the section or list that the *entry* is in."""
+    """Return the section or list that the *entry* is in; a mapping in one is its own."""
+    if len(entry) == _INSIDE and (entry[0], entry[2]) == ("models", _TOKENIZE):
+        return _TOKENIZE
     return str(entry[-2]) if len(entry) > 1 else ""
 
 

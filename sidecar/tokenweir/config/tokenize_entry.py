@@ -10,14 +10,13 @@ from pydantic import (
     Field,
     JsonValue,
     PlainValidator,
-    StringConstraints,
     WithJsonSchema,
     model_validator,
 )
 
 from tokenweir.config.base_url import BaseUrl, parse_base_url
 from tokenweir.config.entry import Entry
-from tokenweir.config.scalar import Credential, Duration
+from tokenweir.config.scalar import Credential, Duration, HeaderName
 from tokenweir.core.tokenizer_name import path_in
 
 MAX_DEADLINE_MS = 1_000
@@ -100,9 +99,7 @@ class TokenizeEntry(Entry):
         description="Where what is sent in `header` is: `env:NAME` or `file:/path`. In "
         "`authorization` it is sent as a bearer's token.",
     )
-    header: Annotated[
-        str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,63}$")
-    ] = Field(
+    header: HeaderName = Field(
         default="authorization", description="Header that the credential is sent in."
     )
     deadline: Annotated[Duration, AfterValidator(_bounded)] = Field(
