@@ -30,9 +30,9 @@ from tokenweir.core.rejection import (
     QuotaExhausted,
     UnknownKey,
 )
-from tokenweir.core.request_side import LEDGER_OPEN, Arrival
+from tokenweir.core.request_side import LEDGER_OPEN, Arrival, RequestSide
 from tokenweir.driver import handoff as handoff_module
-from tokenweir.driver.request import INLINE_BYTES, RequestDriver
+from tokenweir.driver.request import INLINE_BYTES, INLINE_VALUES, RequestDriver
 
 BODY = RequestBody(chat(max_tokens=100))
 POLICY = policy()
@@ -206,12 +206,18 @@ async def test_unclaimed(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
 
 LARGE = RequestBody(chat(max_tokens=100, metadata={"x": "x" * INLINE_BYTES}))
 
+USER = {"role": "user"}
+MANY = RequestBody(chat(max_tokens=100, messages=[USER] * (INLINE_VALUES // 2)))
+FEWER = RequestBody(chat(max_tokens=100, messages=[USER] * (INLINE_VALUES // 2 - 5)))
+
 
 @pytest.mark.parametrize(
     ("body", "encoding", "thread"),
     [
         (BODY, "identity", "MainThread"),
         (LARGE, "identity", "bodies"),
+        (MANY, "identity", "bodies"),
+        (FEWER, "identity", "MainThread"),
         (RequestBody(gzip.compress(BODY.body)), "gzip", "bodies"),
     ],
 )
@@ -258,9 +264,41 @@ def busy(kit: Kit, hasty: Kit) -> Iterator[threading.Event]:
     """Keep the threads that read bodies busy until the event is set."""
     gate = threading.Event()
     for each in (kit, hasty):
-        each.services.bodies.submit(gate.wait)
+        each.services.bodies._thread.submit(gate.wait)
     yield gate
     gate.set()
+
+
+async def test_a_tenants_large_bodies_hold_no_other(
+    kit: Kit, busy: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever comes behind many bodies of one tenant is read behind one of them."""
+    read: list[str] = []
+    read_ahead = RequestSide.read_ahead
+
+    def note(self: RequestSide, event: RequestBody) -> RequestBody:
+        read.append(self.subject.tenant)
+        return read_ahead(self, event)
+
+    monkeypatch.setattr(RequestSide, "read_ahead", note)
+    small = RequestBody(gzip.compress(BODY.body))
+    encoded = (("content-encoding", "gzip"),)
+    tasks = []
+    for key, body in [(ACME_KEY, LARGE)] * 5 + [(OPEN_KEY, small)]:
+        driver = driver_of(kit)
+        await driver.advance(head(key=key, headers=encoded if body is small else ()))
+        tasks.append(asyncio.create_task(driver.advance(body)))
+        await asyncio.sleep(0)
+    busy.set()
+    answers = await asyncio.gather(*tasks)
+
+    other = answers[-1]
+    assert isinstance(other, Forward)
+    assert read == ["acme", other.ticket.hold.subject.tenant, *["acme"] * 4]
+    assert read[1] != "acme"
+    for answer in answers:
+        if isinstance(answer, Forward):
+            kit.handoff.claim(answer.ticket.hold.id)
 
 
 async def test_left_while_reading(kit: Kit, busy: threading.Event) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,6 +16,7 @@ from tokenweir.core.pricing import NO_PRICING, Pricing
 from tokenweir.core.prompt_costs import Costs
 from tokenweir.core.usage import Source
 from tokenweir.driver.background import Background
+from tokenweir.driver.bodies import BodyThread
 from tokenweir.driver.turns import Turns
 from tokenweir.ledger.base import Ledger
 from tokenweir.telemetry.hooks import Events, OnExchangeEnd
@@ -86,11 +86,6 @@ class Prompts(Protocol):
         """Remember *texts*, by digest: those that repeat are kept."""
 
 
-def _one_thread() -> Executor:
-    # More of them would only share one interpreter.
-    return ThreadPoolExecutor(1, "bodies")
-
-
 @dataclass(frozen=True, slots=True)
 class Services:
     """
@@ -108,7 +103,7 @@ class Services:
         admitting: Requests that came before a drain and have no answer yet.
         settling: Settles that the ledger has not answered yet.
         turns: For exchanges that have much to read at once.
-        bodies: Reads large request bodies, off the loop.
+        bodies: Reads request bodies that take long, off the loop.
         admission_seconds: Envoy gets an answer within this time.
     """
 
@@ -125,5 +120,5 @@ class Services:
     admitting: set[object] = field(default_factory=set)
     settling: set[asyncio.Task[None]] = field(default_factory=set)
     turns: Turns = field(default_factory=Turns)
-    bodies: Executor = field(default_factory=_one_thread)
+    bodies: BodyThread = field(default_factory=BodyThread)
     admission_seconds: float = 1.5
