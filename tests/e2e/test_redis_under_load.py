@@ -18,7 +18,6 @@ import pytest_asyncio
 from tests.cases.priced import overlay
 from tests.cases.scene import Scene, tenants
 from tests.fleet import (
-    SERVICE,
     ClusterFleet,
     SentinelFleet,
     ask,
@@ -95,23 +94,6 @@ async def watched_load(
     server = watched.servers[0].server
     async with pod_on(watched.url, folder, server=server) as scene:
         yield GatewayLoad(scene.pod, scene.upstream, NAMES)
-
-
-async def test_a_planned_failover(
-    watched: SentinelFleet, watched_load: GatewayLoad
-) -> None:
-    """
-    SENTINEL FAILOVER: the former primary takes calls for some time that the new one never
-    hears of. They are told to it again.
-    """
-    load = watched_load
-    former = watched.primary()
-    async with load.running():
-        await load.goes_on()
-        ask(watched.sentinels[0].server, "SENTINEL", "FAILOVER", SERVICE)
-        await asyncio.to_thread(wait_for, lambda: watched.primary() is not former)
-        await load.goes_on()
-    await all_is_well(load)
 
 
 async def test_a_primary_that_dies(
