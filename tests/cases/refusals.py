@@ -22,6 +22,7 @@ ANTHROPIC_TYPES = {
     401: "authentication_error",
     403: "permission_error",
     413: "request_too_large",
+    414: "invalid_request_error",
     415: "invalid_request_error",
     429: "rate_limit_error",
     500: "api_error",

@@ -66,6 +66,7 @@ TOKENS: Golden = {
 BAD: Golden = FINAL | {"connection": "close"}
 REFUSALS: Mapping[str, Golden] = {
     "malformed_request": BAD,
+    "path_too_long": FINAL,
     "unknown_key": FINAL | {"www-authenticate": 'Bearer realm="tokenweir"'},
     "model_not_allowed": FINAL,
     "path_not_metered": FINAL,
@@ -169,6 +170,8 @@ async def provoke(scene: Scene, api: Api, refusal: str, breaks: Breaks) -> Answe
     path, headers = api.path, [("content-encoding", "snappy")]
     if refusal == "path_not_metered":
         path, headers = f"{api.path}/", []
+    elif refusal == "path_too_long":
+        path, headers = f"{api.path}?{'a&' * 10_000}", []
     data = request(api.request(), path=path, key="sk-all", headers=headers)
     return await sent(scene, data)
 

@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import ACME_KEY, CHAT, MESSAGES, NOW_MS, OPEN_KEY, head, policy
-from tokenweir.core.dialects import by_route
+from tokenweir.core.dialects import by_route, gemini, path_form
 from tokenweir.core.events import Headers
 from tokenweir.core.identify import (
+    MAX_PATH_CHARS,
+    MAX_QUERY_CHARS,
+    MAX_QUERY_MEMBERS,
     Caller,
     Door,
     barred,
@@ -442,8 +445,63 @@ def test_dialect_of_other_doors(path: str, headers: Headers, name: str) -> None:
 )
 def test_a_key_in_the_query(path: str, keys: list[str]) -> None:
     """Google's API takes a key from the query; no other does."""
-    found = credentials_in(head("POST", path))
+    it = head("POST", path)
+    found = credentials_in(it, entry_of(it))
 
     assert [value for name, value in found if name == "x-goog-api-key"] == keys
     assert is_key("key")
     assert not is_key("Key")
+
+
+# === what is too long ==============================================================
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize(
+    ("path", "more"),
+    [
+        ("/" + "a" * (MAX_PATH_CHARS - 1), "a"),
+        (f"{CHAT}?{'x' * MAX_QUERY_CHARS}", "x"),
+        (f"{CHAT}?{'&' * (MAX_QUERY_MEMBERS - 1)}", "&"),
+        ("/#" + "a" * (MAX_PATH_CHARS - 2), "a"),
+    ],
+)
+def test_what_is_too_long(method: str, path: str, more: str) -> None:
+    """Paths and queries are looked at up to some length, and no further."""
+    assert entry_of(head(method, path)).door is not Door.TOO_LONG
+    assert entry_of(head(method, path + more)).door is Door.TOO_LONG
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        (f"{GEMINI}:generateContent?{'a&' * 30_000}", "gemini"),
+        (f"{MESSAGES}?{'a' * 30_000}", "anthropic"),
+        (f"{BEDROCK}/converse?{'a' * 30_000}", "bedrock"),
+        (f"/model/{'%41' * 20_000}/converse", "bedrock"),
+        (f"/v1beta/{'%41' * 20_000}", "gemini"),
+        ("/" + "%41" * 20_000, "openai"),
+    ],
+)
+def test_errors_of_what_is_too_long(path: str, name: str) -> None:
+    """Whoever sends it reads so in the form of the API that was called."""
+    assert entry_of(head("POST", path)).errors.name == name
+
+
+def test_what_is_looked_at_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query is read once for its dialect, and a path is decoded once for all forms."""
+    decoded: list[str] = []
+
+    def note(text: str) -> str:
+        decoded.append(text)
+        return text
+
+    monkeypatch.setattr(gemini, "unquote_plus", note)
+    monkeypatch.setattr(path_form, "unquote", note)
+    it = head("POST", f"{GEMINI}:generateContent?{'a&' * 50}")
+    credentials_in(it, entry_of(it))
+    assert decoded == ["a", "", ""] * 50 + [""] * 3
+
+    decoded.clear()
+    assert entry_of(head("POST", "/" + "%41" * 600)).door is Door.UNKNOWN
+    assert decoded == ["/" + "%41" * 600]

@@ -76,6 +76,7 @@ from tokenweir.core.rejection import (
     ModelNotAllowed,
     ModelUnpriced,
     PathNotMetered,
+    PathTooLong,
     QuotaExhausted,
     Rejection,
     RouteNotAllowed,
@@ -156,6 +157,18 @@ def test_draining() -> None:
     exchange = Exchange(replace(ARRIVAL, draining=True))
 
     assert rejection_of(exchange, head(key=None)) == Draining(RETRY_MS)
+
+
+@pytest.mark.parametrize("key", [ACME_KEY, "sk-unknown"])
+def test_a_path_that_is_too_long(key: str) -> None:
+    """It is refused in the API's form, whoever sends it: nobody looks for a key."""
+    exchange = Exchange(ARRIVAL)
+    it = head(path=f"{MESSAGES}?key={'%41' * 20_000}", key=key)
+
+    assert exchange.handle(it, NOW_MS) == [Reject(PathTooLong(), "messages")]
+    assert exchange.state is State.DONE
+    assert exchange.request is not None
+    assert exchange.request.subject.tenant == ""
 
 
 @pytest.mark.parametrize("path", [CHAT, "/v1/models", "/v1/unknown"])

@@ -17,6 +17,7 @@ from tokenweir.core.rejection import (
     ModelNotAllowed,
     ModelUnpriced,
     PathNotMetered,
+    PathTooLong,
     QuotaExhausted,
     QuotaFailure,
     Rejection,
@@ -100,6 +101,7 @@ REJECTIONS: list[tuple[Rejection, int, str, str]] = [
         "invalid_request_error",
         "malformed_request",
     ),
+    (PathTooLong(), 414, "invalid_request_error", "path_too_long"),
     (UnknownKey("No API key."), 401, "invalid_request_error", "invalid_api_key"),
     *(
         (EndedKey(end, 1_767_312_000_000), 401, "invalid_request_error", code)
@@ -132,6 +134,7 @@ ANTHROPIC_TYPES = {
     401: "authentication_error",
     403: "permission_error",
     413: "request_too_large",
+    414: "invalid_request_error",
     415: "invalid_request_error",
     429: "rate_limit_error",
     500: "api_error",

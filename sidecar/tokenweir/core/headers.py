@@ -52,6 +52,7 @@ from tokenweir.core.rejection import (
     ModelNotAllowed,
     ModelUnpriced,
     PathNotMetered,
+    PathTooLong,
     QuotaExhausted,
     QuotaFailure,
     Rejection,
@@ -230,6 +231,7 @@ def wait_of(rejection: Rejection) -> int | None:
         case (
             Unsatisfiable()
             | Malformed()
+            | PathTooLong()
             | UnknownKey()
             | EndedKey()
             | RouteNotAllowed()

@@ -20,6 +20,7 @@ from tokenweir.core.dialects import (
     dialect_of,
 )
 from tokenweir.core.dialects.base import Dialect
+from tokenweir.core.dialects.path_form import forgiven
 from tokenweir.core.events import Headers, RequestHead
 from tokenweir.core.policy import ApiKey, KeyEnd, Policy, Quota, Tenant
 from tokenweir.core.rejection import EndedKey, RouteNotAllowed, UnknownKey
@@ -53,6 +54,11 @@ HEALTH_PATHS = frozenset({"/", "/health"})
 # Some servers take it for a slash, some do not: only where the form of a path says what
 # it is can it be told where it leads.
 _ESCAPED_SLASH = re.compile("%(?:2f|5c)", re.IGNORECASE)
+# All is looked at before it is known who calls, and some of it more than once. A form
+# has the longest path, with an ARN in it, of some hundred characters.
+MAX_PATH_CHARS = 2_048
+MAX_QUERY_CHARS = 8_192
+MAX_QUERY_MEMBERS = 100
 _MODELS = re.compile(
     r"((/openai)?(/v1)?|/v1beta)/models(/[A-Za-z0-9][A-Za-z0-9._:@-]*)*"
 )
@@ -100,9 +106,9 @@ def identify(policy: Policy, headers: Headers) -> Caller | UnknownKey:
     return Caller(policy.tenants[key.tenant], key)
 
 
-def credentials_in(head: RequestHead) -> Headers:
+def credentials_in(head: RequestHead, entry: Entry) -> Headers:
     """Return the headers of *head*, and a key in its query where that can be one."""
-    if default_dialect(head.path, head.headers).name != "gemini":
+    if entry.errors.name != "gemini":
         return head.headers
     _, _, query = head.path.partition("?")
     pairs = (pair.partition("=") for pair in query.split("&"))
@@ -170,6 +176,7 @@ class Door(enum.Enum):
     TOKEN_FREE = enum.auto()  # a known path that costs no tokens
     BODILESS = enum.auto()  # a known path, read by a method that carries no body
     UNLISTED = enum.auto()  # such a method on any other path: policy decides
+    TOO_LONG = enum.auto()  # nobody looks at it
     LOOKALIKE = enum.auto()  # no known path, but some servers take it for one
     UNKNOWN = enum.auto()  # any other method on any other path: policy decides
 
@@ -197,33 +204,47 @@ class Entry:
 
 def entry_of(head: RequestHead) -> Entry:
     """Return the door that *head* came in by."""
-    path = head.path.partition("?")[0].partition("#")[0]
-    errors = default_dialect(head.path, head.headers)
-    door, route = _door(head.method, path)
+    before, _, query = head.path.partition("?")
+    path = before.partition("#")[0]
+    if len(before) > MAX_PATH_CHARS or _is_too_long(query):
+        errors = default_dialect(path[:MAX_PATH_CHARS], head.headers)
+        return Entry(Door.TOO_LONG, head.method, "opaque", path, errors)
+    dialect, counting = dialect_of(head.path, head.headers), counting_dialect(path)
+    door, route = _door(head.method, path, dialect, counting)
+    errors = dialect or counting or default_dialect(path, head.headers)
     return Entry(door, head.method, route, path, errors)
 
 
-def _door(method: str, path: str) -> tuple[Door, str]:
-    dialect, counting = dialect_of(path), counting_dialect(path)
+def _is_too_long(query: str) -> bool:
+    return len(query) > MAX_QUERY_CHARS or query.count("&") >= MAX_QUERY_MEMBERS
+
+
+def _door(
+    method: str, path: str, dialect: Dialect | None, counting: Dialect | None
+) -> tuple[Door, str]:
     if _ESCAPED_SLASH.search(path) and not (dialect or counting):
         return Door.LOOKALIKE, "opaque"
     if method in BODILESS_METHODS:
-        return _bodiless_door(method, path)
+        return _bodiless_door(method, path, called=bool(dialect or counting))
     if method == "POST" and path in TOKEN_FREE_PATHS:
         return Door.TOKEN_FREE, TOKEN_FREE_PATHS[path]
     if method == "POST" and dialect is not None:
         return Door.METERED, dialect.route
     if method == "POST" and counting is not None:
         return Door.TOKEN_FREE, COUNTING_ROUTE
+    return Door.LOOKALIKE if _is_alike(path) else Door.UNKNOWN, "opaque"
+
+
+def _is_alike(path: str) -> bool:
+    """Tell if some servers take *path* for one whose bodies are read."""
     plain = _as_lenient_servers_read(path)
-    alike = dialect_of(plain) is not None or plain in TOKEN_FREE_PATHS
-    forms = (*METERED_FORMS, *COUNTING_FORMS)
-    alike = alike or any(form.is_like(path) for form in forms)
-    return Door.LOOKALIKE if alike else Door.UNKNOWN, "opaque"
+    if dialect_of(plain) is not None or plain in TOKEN_FREE_PATHS:
+        return True
+    decoded = forgiven(path)
+    return any(form.is_like(decoded) for form in (*METERED_FORMS, *COUNTING_FORMS))
 
 
-def _bodiless_door(method: str, path: str) -> tuple[Door, str]:
-    called = dialect_of(path) or counting_dialect(path)
+def _bodiless_door(method: str, path: str, *, called: bool) -> tuple[Door, str]:
     if method in READ_METHODS and _MODELS.fullmatch(path) and not called:
         return Door.BODILESS, "models"
     known = method in READ_METHODS and path in HEALTH_PATHS

@@ -24,6 +24,7 @@ from tokenweir.core.rejection import (
     ModelNotAllowed,
     ModelUnpriced,
     PathNotMetered,
+    PathTooLong,
     QuotaExhausted,
     Rejection,
     RouteNotAllowed,
@@ -39,6 +40,7 @@ class Reason(enum.StrEnum):
     BUDGET_EXHAUSTED = "budget_exhausted"
     REQUEST_EXCEEDS_LIMIT = "request_exceeds_limit"
     MALFORMED_REQUEST = "malformed_request"
+    PATH_TOO_LONG = "path_too_long"
     UNKNOWN_KEY = "unknown_key"
     EXPIRED_KEY = "expired_key"
     ROTATED_KEY = "rotated_key"
@@ -90,6 +92,8 @@ def reason_of(rejection: Rejection) -> Reason:  # noqa: C901, PLR0911, PLR0912 -
             return Reason.REQUEST_EXCEEDS_LIMIT
         case Malformed():
             return Reason.MALFORMED_REQUEST
+        case PathTooLong():
+            return Reason.PATH_TOO_LONG
         case UnknownKey():
             return Reason.UNKNOWN_KEY
         case EndedKey(end=end):

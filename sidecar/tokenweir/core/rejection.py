@@ -105,6 +105,11 @@ class Malformed:
 
 
 @dataclass(frozen=True, slots=True)
+class PathTooLong:
+    """The path is longer than what anybody looks at, or its query is."""
+
+
+@dataclass(frozen=True, slots=True)
 class UnknownKey:
     """No key, more than one, or one that the policy does not know."""
 
@@ -200,6 +205,7 @@ Rejection = (
     QuotaExhausted
     | Unsatisfiable
     | Malformed
+    | PathTooLong
     | UnknownKey
     | EndedKey
     | RouteNotAllowed

@@ -20,6 +20,7 @@ from tokenweir.core.downgrade import Attempt, next_attempt, with_next_model
 from tokenweir.core.errors import MalformedRequestError
 from tokenweir.core.estimating import count_prompt
 from tokenweir.core.events import (
+    NOT_COUNTED,
     Counted,
     Event,
     Refused,
@@ -30,14 +31,7 @@ from tokenweir.core.events import (
     header_value,
 )
 from tokenweir.core.exhausted import exhausted, never_held, why_not
-from tokenweir.core.hold import (
-    Amounts,
-    Denied,
-    Granted,
-    Hold,
-    Subject,
-    quotas_in,
-)
+from tokenweir.core.hold import Amounts, Denied, Granted, Hold, Subject, quotas_in
 from tokenweir.core.identify import (
     Caller,
     Door,
@@ -58,10 +52,10 @@ from tokenweir.core.rejection import (
     LedgerUnavailable,
     Malformed,
     PathNotMetered,
+    PathTooLong,
     QuotaExhausted,
     QuotaFailure,
     Rejection,
-    UnknownKey,
     Unsatisfiable,
 )
 from tokenweir.core.request_coding import content_encoding, unreadable
@@ -124,7 +118,7 @@ class RequestSide:
         self._plan: Plan | None = None
         self._request: ModelRequest | None = None
         self._attempt = Attempt("")
-        self._input_tokens = self._text_tokens = 0
+        self._counted = NOT_COUNTED
         self._now_ms = now_ms
         self._turned = False
         self._tries = 0
@@ -160,10 +154,8 @@ class RequestSide:
 
     def identify(self, _: Event) -> Step:
         """Tell who calls, and by which door; ask for the body where there is one."""
-        if self._arrival.draining:
-            return self._reject(Draining(RETRY_MS))
-        caller = identify(self._policy, credentials_in(self.head))
-        if isinstance(caller, UnknownKey):
+        caller = self._who_calls()
+        if not isinstance(caller, Caller):
             return self._reject(caller)
         self._caller = caller
         why = barred(caller, self._entry, self._now_ms)
@@ -210,7 +202,7 @@ class RequestSide:
     def reserve(self, event: Event) -> Step:
         """Ask for the worst case, now that the input is known; or try the next model."""
         assert isinstance(event, Counted)
-        self._input_tokens, self._text_tokens = event.tokens, event.text_tokens
+        self._counted = event
         is_unfit = self._exhausted_by and not isinstance(self._demand(), Amounts)
         if is_unfit and self._can_go_on(with_next_model(self._attempt)):
             return self._estimate()
@@ -287,6 +279,13 @@ class RequestSide:
         self.rejection = why
         return State.DONE, [Reject(why, self._entry.errors.route)]
 
+    def _who_calls(self) -> Caller | Rejection:
+        if self._arrival.draining:
+            return Draining(RETRY_MS)
+        if self._entry.door is Door.TOO_LONG:
+            return PathTooLong()
+        return identify(self._policy, credentials_in(self.head, self._entry))
+
     def _expect_body(self) -> Step:
         why = unreadable(self.head)
         return self._reject(why) if why else (State.AWAITING_BODY, [AwaitBody()])
@@ -357,10 +356,9 @@ class RequestSide:
         """Return the worst case, or why that can't be reserved of this model."""
         assert self._plan is not None
         assert self._request is not None
-        ceiling = admission.output_ceiling(
-            self._plan, self._request, self._input_tokens
-        )
-        amounts = Amounts(1, self._input_tokens, ceiling)
+        tokens = self._counted.tokens
+        ceiling = admission.output_ceiling(self._plan, self._request, tokens)
+        amounts = Amounts(1, tokens, ceiling)
         priced = admission.priced(self._plan, self._request, amounts, self._now_ms)
         if not isinstance(priced, Amounts):
             return priced
@@ -397,4 +395,4 @@ class RequestSide:
             self.head, self._entry, self._started_ms, self._request, self._body
         )
         told = (self._policy, self._plan, self.hold, granted, flags)
-        return forward(incoming, Admitted(*told, self._text_tokens))
+        return forward(incoming, Admitted(*told, self._counted))

@@ -79,7 +79,8 @@ async def explain_each(
 
 async def _learned(question: Question, source: LevelSource) -> Mapping[Spot, Learned]:
     """Return what the caller's estimates are corrected by."""
-    who = identify(question.policy, credentials_in(question.head))
+    head = question.head
+    who = identify(question.policy, credentials_in(head, entry_of(head)))
     return await source.learned(who.tenant.name) if isinstance(who, Caller) else {}
 
 
@@ -134,7 +135,7 @@ def _told(
     ledger, counter, heard = parts
     subject, applied = _reached(answer, heard)
     entry = entry_of(question.head)
-    who = identify(question.policy, credentials_in(question.head))
+    who = identify(question.policy, credentials_in(question.head, entry))
     caller = who if isinstance(who, Caller) else None
     answers = quota_answers(caller, entry, subject.model, applied) if caller else ()
     reply: LocalReply | None = None

@@ -1,7 +1,7 @@
 """
 The one place where a rejection becomes HTTP.
 
-Statuses and headers follow RFC 9110 (401, 413, 415, Retry-After) and RFC 6585
+Statuses and headers follow RFC 9110 (401, 413, 414, 415, Retry-After) and RFC 6585
 (429). The client contract is docs/refusals.md: change both together.
 
 WARNING: Envoy's own refusals (its `local_reply_config`) imitate these bodies.
@@ -31,6 +31,7 @@ from tokenweir.core.rejection import (
     ModelNotAllowed,
     ModelUnpriced,
     PathNotMetered,
+    PathTooLong,
     QuotaExhausted,
     QuotaFailure,
     Rejection,
@@ -91,6 +92,8 @@ def _facts(rejection: Rejection) -> ErrorFacts:  # noqa: C901, PLR0911, PLR0912 
             return _unsatisfiable(rejection)
         case Malformed(message=message, param=param):
             return _refused(rejection, 400, message, param=param)
+        case PathTooLong():
+            return _refused(rejection, 414, wording.PATH_TOO_LONG)
         case UnknownKey(message=message):
             return _refused(rejection, 401, message, code="invalid_api_key")
         case EndedKey(end=end, since_ms=since_ms):

@@ -9,7 +9,12 @@ and one that this key may not call read the same.
 from __future__ import annotations
 
 from tokenweir.core.dialects import METERED_PATHS
-from tokenweir.core.identify import TOKEN_FREE_PATHS
+from tokenweir.core.identify import (
+    MAX_PATH_CHARS,
+    MAX_QUERY_CHARS,
+    MAX_QUERY_MEMBERS,
+    TOKEN_FREE_PATHS,
+)
 from tokenweir.core.policy import BUDGETS, Axis
 from tokenweir.core.rejection import QuotaExhausted, QuotaFailure, Unsatisfiable
 from tokenweir.extproc.budget_wording import never, spent
@@ -59,6 +64,11 @@ ENVOY_OUTDATED = (
     "This gateway's policy has changed, and the Envoy that runs was not rendered from "
     "it: it does not know the provider as it is now. Nothing was sent to any provider. "
     "Tell whoever runs the gateway to render Envoy's configuration anew."
+)
+PATH_TOO_LONG = (
+    f"The request's path is longer than the {MAX_PATH_CHARS:,} characters that this "
+    f"gateway takes, or its query than {MAX_QUERY_CHARS:,} or {MAX_QUERY_MEMBERS} "
+    "members."
 )
 INTERNAL_FAULT = (
     "Something failed inside the gateway; its log has the details. Nothing was sent "

@@ -35,16 +35,20 @@ class PathForm:
             return None
         return _decoded(match[1]) if self.coded else match[1]
 
-    def is_like(self, path: str) -> bool:
-        """Tell if servers that forgive case and codes may take *path* for this form."""
+    def is_like(self, plain: str) -> bool:
+        """Tell if servers may take for this form what `forgiven` made of a path."""
         before, _, after = self.text.partition(MODEL)
-        plain = unquote(path).rstrip("/.\\").lower()
         return plain.startswith(before.lower()) and plain.endswith(after.lower())
 
     def with_model(self, path: str, model: str) -> str:
         """Return *path*, which is of this form, for *model*; its query stays."""
         _, mark, query = path.partition("?")
         return self.text.replace(MODEL, quote(model, safe="")) + mark + query
+
+
+def forgiven(path: str) -> str:
+    """Return *path* as servers read it that forgive case and codes."""
+    return unquote(path).rstrip("/.\\").lower()
 
 
 @dataclass(frozen=True, slots=True)
