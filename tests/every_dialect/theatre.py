@@ -199,7 +199,7 @@ class Theatre:
 
     async def owed(self, row: Row) -> tuple[int, int]:
         """Return the tokens that the row asks, and that have come where it breaks off."""
-        dialect = dialect_of(row.path)
+        dialect = dialect_of(row.path, (row.sent,))
         assert dialect is not None
         asked = dialect.parse_request(row.request)
         model = "gpt-4o-prod" if asked.model == "deployed" else asked.model

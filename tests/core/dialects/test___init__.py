@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.forms import CONTENT_TYPE, form
 from tokenweir.core.dialects import (
     COUNTING_FORMS,
     METERED_FORMS,
@@ -114,6 +115,26 @@ def test_azure_without_deployment(path: str, route: str) -> None:
     assert by_route(route).name == "openai"
 
 
+@pytest.mark.parametrize(
+    ("path", "model"),
+    [
+        ("/v1/audio/transcriptions", "a"),
+        ("/v1/images/edits", "a"),
+        ("/openai/v1/images/edits?api-version=1", "a"),
+        ("/openai/deployments/prod/audio/translations", "prod"),
+    ],
+)
+def test_forms(path: str, model: str) -> None:
+    """The type of a form comes with its headers; without one it can't be read."""
+    known, unknown = dialect_of(path, (CONTENT_TYPE,)), dialect_of(path)
+
+    assert known is not None
+    assert unknown is not None
+    assert known.parse_request(form(("model", "a"))).model == model
+    with pytest.raises(MalformedRequestError, match="content-type"):
+        unknown.parse_request(form(("model", "a")))
+
+
 @pytest.mark.parametrize("version", ["v1", "v1beta"])
 @pytest.mark.parametrize(
     ("method", "route", "stream"),
@@ -168,8 +189,8 @@ def test_headers_that_say_what_no_body_says() -> None:
 
 def test_counting() -> None:
     """Paths that count tokens are forms of their own."""
-    for form in COUNTING_FORMS:
-        path = form.text.format(model="m") + "?x"
+    for each in COUNTING_FORMS:
+        path = each.text.format(model="m") + "?x"
         dialect = counting_dialect(path)
         assert dialect is not None
         assert dialect.parse_request(b"{}").model == "m"

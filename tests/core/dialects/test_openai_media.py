@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.forms import form
+from tests.forms import CONTENT_TYPE, form
 from tokenweir.core.dialects.base import (
     FAITHFUL,
     Edits,
@@ -22,8 +22,13 @@ from tokenweir.core.sse import ServerSentEvent
 from tokenweir.core.usage import TokenUsage
 
 IMAGES = OpenAIMedia("images", "dall-e-2")
-HEARD = OpenAIMedia("transcriptions")
+HEARD = OpenAIMedia("transcriptions").sent_with((CONTENT_TYPE,))
 SPEECH = OpenAIMedia("speech")
+DRAWN = IMAGES.sent_with((CONTENT_TYPE,))
+TYPED_AS_FORM = SPEECH.sent_with(
+    (("content-type", "application/x-www-form-urlencoded"),)
+)
+SENT_TWICE = HEARD.sent_with((CONTENT_TYPE, CONTENT_TYPE))
 
 
 def drawn(**members: Any) -> ModelRequest:
@@ -106,7 +111,8 @@ def test_a_form() -> None:
         Media(MediaKind.FILE, b"??", 2),
     )
     assert read.hears
-    assert IMAGES.parse_request(form(("prompt", "x"), ("n", "4"))).choices == 4
+    drawn_of_it = DRAWN.parse_request(form(("prompt", "x"), ("n", "4")))
+    assert (drawn_of_it.choices, drawn_of_it.model) == (4, "dall-e-2")
 
 
 @pytest.mark.parametrize(
@@ -114,11 +120,20 @@ def test_a_form() -> None:
     [
         (IMAGES, b'{"n": 11}', "n"),
         (IMAGES, b'{"prompt": 1}', "prompt"),
-        (IMAGES, form(("n", "x")), "n"),
-        (IMAGES, form(("n", "11")), "n"),
+        (DRAWN, form(("n", "x")), "n"),
+        (DRAWN, form(("n", "11")), "n"),
+        (DRAWN, b"{}", None),
+        (IMAGES, form(("prompt", "x")), None),
+        (SENT_TWICE, form(("model", "a")), None),
+        (TYPED_AS_FORM, b'{"model": "a", "input": "&model=b&"}', None),
         (HEARD, form(("file", b"x")), "model"),
         (HEARD, form(("model", "a"), ("model", "b")), "model"),
         (HEARD, form(("Model", "a")), "model"),
+        (HEARD, form(("model[]", "a")), "model"),
+        (HEARD, form(("model", "a"), ("Model[0]", "b")), "model"),
+        (HEARD, form(("model", b"a")), "model"),
+        (HEARD, form(("model", "a"), ("stream", "x"), ("stream", "true")), "stream"),
+        (HEARD, form(("model", "a"), ("include[]", b"x")), "include"),
         (SPEECH, b'{"input": "x"}', "model"),
         (SPEECH, b"--x", None),
     ],
@@ -129,6 +144,14 @@ def test_malformed(api: OpenAIMedia, body: bytes, param: str | None) -> None:
         api.parse_request(body)
 
     assert caught.value.param == param
+
+
+def test_several_of_a_form() -> None:
+    """What is a list in JSON may come more than once, or in brackets."""
+    several = ("timestamp_granularities[]", "word"), ("include[]", "logprobs")
+    more = ("timestamp_granularities[]", "segment"), ("chunking_strategy[type]", "x")
+
+    assert HEARD.parse_request(form(("model", "a"), *several, *more)).model == "a"
 
 
 def test_rewrite() -> None:

@@ -26,12 +26,15 @@ def dialect_of(path: str, headers: Headers = ()) -> Dialect | None:
     """
     plain = path.partition("?")[0].partition("#")[0]
     known = _BY_PATH.get(plain)
+    if isinstance(known, OpenAIMedia | AzureOpenAI):
+        return known.sent_with(headers)
     if known is not None:
         return known
     for form, api in _DEPLOYMENTS.items():
         name = form.model_in(plain)
         if name is not None:
-            return AzureOpenAI(api, Deployment(form, name, can_report(path)))
+            deployment = Deployment(form, name, can_report(path))
+            return AzureOpenAI(api.sent_with(headers), deployment)
     for form, (route, streams) in _GEMINI_FORMS.items():
         name = form.model_in(plain)
         if name is not None:

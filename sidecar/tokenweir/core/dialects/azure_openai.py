@@ -19,6 +19,7 @@ from tokenweir.core.dialects import fields
 from tokenweir.core.dialects.base import Edits, ErrorFacts, ModelRequest, ResponseFacts
 from tokenweir.core.dialects.openai_api import OpenAIApi
 from tokenweir.core.dialects.path_form import PathForm
+from tokenweir.core.events import Headers
 from tokenweir.core.sse import ServerSentEvent
 
 # Older versions refuse a request that asks for the usage of a stream.
@@ -51,6 +52,10 @@ class AzureOpenAI:
         self.route = api.route
         self._api = api
         self._deployment = deployment
+
+    def sent_with(self, headers: Headers) -> AzureOpenAI:
+        """Return what reads a body that is sent with *headers*."""
+        return AzureOpenAI(self._api.sent_with(headers), self._deployment)
 
     def parse_request(self, body: bytes) -> ModelRequest:
         """Read a body; what the path names wins. Raises: MalformedRequestError."""

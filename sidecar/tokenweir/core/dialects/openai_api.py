@@ -7,8 +7,10 @@ from typing import Any
 
 from tokenweir.core.dialects import fields
 from tokenweir.core.dialects.base import Edits, ErrorFacts, ModelRequest, ResponseFacts
+from tokenweir.core.dialects.facts import note_strange_data
 from tokenweir.core.dialects.fields import Members
 from tokenweir.core.dialects.openai_reply import read_reply
+from tokenweir.core.events import Headers
 from tokenweir.core.json_text import parse_object, read_value, write_value
 from tokenweir.core.sse import ServerSentEvent
 
@@ -32,6 +34,11 @@ class OpenAIApi(ABC):
         fields.check_names(members)
         return members
 
+    def sent_with(self, headers: Headers) -> OpenAIApi:
+        """Return what reads a body that is sent with *headers*: this, by default."""
+        del headers
+        return self
+
     @abstractmethod
     def read_request(self, members: Members, model: str) -> ModelRequest:
         """
@@ -51,13 +58,15 @@ class OpenAIApi(ABC):
         return path
 
     def read_event(self, event: ServerSentEvent, facts: ResponseFacts) -> None:
-        """Take one event; what is no JSON object, such as a comment, says nothing."""
+        """Take one event; what is no JSON object, such as a comment, is not read."""
         data = event.data.strip()
         if data == _END:
             # A hint only: usage may still come, and an error is not complete.
             facts.finished = facts.ended = facts.error is None
         elif data.startswith(b"{"):
             self.read_body(data, facts)
+        else:
+            note_strange_data(facts, data)
 
     def read_body(self, body: bytes, facts: ResponseFacts) -> None:
         """Take a whole JSON reply."""

@@ -27,12 +27,26 @@ from tokenweir.core.dialects.base import (
     ResponseFacts,
 )
 from tokenweir.core.dialects.content import Content
-from tokenweir.core.dialects.facts import add_texts, name_error, name_model
+from tokenweir.core.dialects.facts import (
+    add_texts,
+    name_error,
+    name_model,
+    note_strange,
+)
 from tokenweir.core.dialects.fields import Members
-from tokenweir.core.dialects.form import head_of, is_form, parts_of, text_of, with_text
+from tokenweir.core.dialects.form import (
+    Part,
+    check_type,
+    head_of,
+    is_form,
+    parts_of,
+    text_of,
+    with_text,
+)
 from tokenweir.core.dialects.openai_api import OpenAIApi
 from tokenweir.core.dialects.openai_usage import read_usage
 from tokenweir.core.errors import MalformedRequestError
+from tokenweir.core.events import Headers, header_list
 from tokenweir.core.json_edit import set_member
 
 # OpenAI's limit is ten.
@@ -54,6 +68,16 @@ _OF_BODY = frozenset(
         *("timestamp_granularities", "include", "chunking_strategy"),
     }
 )
+# Members of a reply that are read, or that are no text.
+_OF_REPLY = frozenset(
+    {
+        *("data", "text", "delta", "usage", "error", "model", "id", "object"),
+        *("words", "segments", "language", "logprobs", "background", "size"),
+        *("quality", "output_format"),
+    }
+)
+# Of those, what is no single text in a form.
+_SEVERAL = frozenset({"timestamp_granularities", "include", "chunking_strategy"})
 # Figures in forms are text.
 _DIGITS = re.compile(r"[0-9]{1,9}")
 _READ = ("prompt", "input", "instructions")
@@ -73,15 +97,26 @@ class OpenAIMedia(OpenAIApi):
     One of them.
 
     *route* is the class of its paths; *default_model* answers where a request names
-    none, or None: it must.
+    none, or None: it must. *content_type* is the request's.
     """
 
-    def __init__(self, route: str, default_model: str | None = None) -> None:
+    def __init__(
+        self, route: str, default_model: str | None = None, content_type: str = ""
+    ) -> None:
         self.route = route
         self._default_model = default_model
+        self._content_type = content_type
+
+    def sent_with(self, headers: Headers) -> OpenAIMedia:
+        """See `OpenAIApi`: the type of a body names the boundary of a form."""
+        kind = header_list(headers, "content-type")
+        if kind == self._content_type:
+            return self
+        return OpenAIMedia(self.route, self._default_model, kind)
 
     def read_members(self, body: bytes) -> Members:
         """Read a form, or JSON. Raises: MalformedRequestError."""
+        check_type(body, self._content_type)
         members = _form(body) if is_form(body) else super().read_members(body)
         if members.get("model") is None and self._default_model is not None:
             members["model"] = self._default_model
@@ -119,6 +154,8 @@ class OpenAIMedia(OpenAIApi):
         add_texts(facts, [reply.get("delta")])
         if not facts.deltas:
             add_texts(facts, [reply.get("text")])
+        if "type" not in reply:  # as each event has
+            note_strange(facts, reply, _OF_REPLY)
         read_usage(reply.get("usage"), facts)
         kind = str(reply.get("type"))
         told_all = facts.usage_final or bool(reply.keys() & {"data", "text"})
@@ -138,11 +175,10 @@ def _form(body: bytes) -> Members:
     members: Members = {}
     files: list[Media] = []
     for part in parts_of(body):
+        _check_part(part, members)
         if part.is_file:
             kind = _FILE_KINDS.get(part.name, MediaKind.FILE)
             files.append(Media(kind, head_of(body, part), part.end - part.start))
-        elif part.name in members and part.name == "model":
-            raise MalformedRequestError("`model` must be there once.", "model")
         else:
             members[part.name] = text_of(body, part)
     fields.check_names(members)
@@ -150,6 +186,16 @@ def _form(body: bytes) -> Members:
         members["n"] = int(members["n"])
     members[_FILES] = files
     return members
+
+
+def _check_part(part: Part, members: Members) -> None:
+    """Refuse what is one text in JSON and is more, or a file, in a form."""
+    name = part.name.partition("[")[0].lower()
+    if name not in _OF_BODY or (name in _SEVERAL and not part.is_file):
+        return
+    if part.is_file or part.in_brackets or part.name in members:
+        text = f"`{name}` must be there once, as a text, and without brackets."
+        raise MalformedRequestError(text, name)
 
 
 def _prompt(members: Members) -> Prompt:
