@@ -310,6 +310,33 @@ async def test_s06_an_upload(scene: Scene) -> None:
     await scene.ledger_shows()
 
 
+@pytest.mark.parametrize(
+    ("before", "boundary", "coding"),
+    [
+        (b'X-A: name="x"\r\n', "b", "identity"),
+        (b"", "c", "identity"),
+        (b"", "b", "br"),
+    ],
+)
+async def test_s06_a_form_of_two_readings(
+    scene: Scene, before: bytes, boundary: str, coding: str
+) -> None:
+    """
+    A form is read by one boundary, one header of a part and no coding, or is refused.
+    """
+    path = "/v1/audio/transcriptions"
+    body = (
+        b"--b\r\n" + before + b'content-disposition: form-data; name="model"\r\n\r\n'
+        b"whisper-1\r\n--b--\r\n"
+    )
+    kind = ("content-type", f"multipart/form-data; boundary={boundary}")
+    answer = await sent(scene, path, body, kind, ("content-encoding", coding))
+
+    expect(answer, OPENAI, 400, "malformed_request")
+    assert not scene.upstream.requests
+    await scene.ledger_shows()
+
+
 @both_apis
 @pytest.mark.parametrize("coding", ["compress", "snappy", "gzip, x", "aws-chunked"])
 async def test_s06_an_unknown_encoding(scene: Scene, api: Api, coding: str) -> None:

@@ -220,3 +220,14 @@ def test_charsets_that_hide_something(values: tuple[str, ...]) -> None:
 
     assert isinstance(found, Malformed)
     assert "UTF-8" in found.message
+
+
+@pytest.mark.parametrize("kind", ["multipart/form-data; boundary=b", "a, Multipart/x"])
+def test_forms_are_sent_plain(kind: str) -> None:
+    """A coded stream may hold another form as it is, behind the boundary of the type."""
+    found = unreadable(head(headers=(*typed(kind), *coded("br"))))
+
+    assert isinstance(found, Malformed)
+    assert "form" in found.message
+    assert unreadable(head(headers=(*typed(kind), *coded("identity")))) is None
+    assert unreadable(head(headers=typed(kind))) is None

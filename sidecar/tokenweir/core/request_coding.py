@@ -4,7 +4,8 @@ Request bodies that come encoded.
 What is metered must be what the provider reads. So a body is decoded as its headers
 say, whole, or it is refused; and one that other servers could read in another way than
 we do is refused as well: servers that overlook `content-encoding` read the bytes as they
-are, others go by a `charset` that JSON does not have.
+are, others go by a `charset` that JSON does not have. Forms are not taken encoded at all:
+a boundary may stand anywhere in a coded stream.
 
 A few kilobytes can hold a thousand times as much, so what is made of them is bounded by
 the limit of bodies and by their own size, and is never held above that.
@@ -15,6 +16,7 @@ from __future__ import annotations
 import re
 
 from tokenweir.core.content_coding import CODINGS, Bounded, codings_of, is_known
+from tokenweir.core.dialects.form_head import may_have_parts
 from tokenweir.core.errors import MalformedRequestError
 from tokenweir.core.events import Headers, RequestHead, header_list
 from tokenweir.core.rejection import BodyTooLarge, EncodingNotMetered, Malformed
@@ -56,7 +58,12 @@ def unreadable(head: RequestHead) -> Malformed | EncodingNotMetered | None:
     encoding = header_list(head.headers, "content-encoding").strip()
     if not is_known(encoding):
         return EncodingNotMetered(encoding)
-    for charset in _CHARSET.findall(header_list(head.headers, "content-type")):
+    content_type = header_list(head.headers, "content-type")
+    if codings_of(encoding) and may_have_parts(content_type):
+        return Malformed(
+            "A form can't be metered with a content-encoding: send it plain."
+        )
+    for charset in _CHARSET.findall(content_type):
         if charset.lower() not in _CHARSETS:
             return Malformed(
                 "The content-type has a charset that JSON can't be written in: "
