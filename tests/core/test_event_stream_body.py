@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from itertools import pairwise
 
 import pytest
@@ -9,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.frames import event, exception, frame, header
-from tokenweir.core.dialects.base import ResponseFacts
+from tokenweir.core.dialects.base import Dialect, ResponseFacts
 from tokenweir.core.dialects.bedrock import Bedrock
+from tokenweir.core.dialects.bedrock_invoke import BedrockInvoke
 from tokenweir.core.event_stream_body import EventStreamBody
 from tokenweir.core.usage import TokenUsage
 
@@ -27,6 +30,12 @@ def delta(text: str) -> bytes:
 
 
 STREAM = START + delta("Once") + delta(" upon") + STOP + END
+
+
+def chunk(data: object) -> bytes:
+    """Return a frame as InvokeModel sends it."""
+    held = base64.b64encode(json.dumps(data).encode()).decode()
+    return event("chunk", {"bytes": held})
 
 
 def read(*pieces: bytes, max_frames: int = 1_000) -> ResponseFacts:
@@ -72,6 +81,36 @@ def test_a_stream_that_breaks_off(place: int) -> None:
     assert facts.texts == WHOLE.texts[: len(facts.texts)]
     assert not facts.unreadable
     assert facts.usage_final is (place == len(STREAM))
+
+
+@pytest.mark.parametrize(
+    ("dialect", "stream"),
+    [
+        (Bedrock(), event("words", {"text": "hello"})),
+        (BedrockInvoke(), event("words", {"text": "hello"})),
+        (BedrockInvoke(), chunk({"outputText": "hello", "index": 0})),
+        (BedrockInvoke(), chunk({"generation": "hello", "stop_reason": None})),
+        (BedrockInvoke(), chunk("hello")),
+    ],
+)
+def test_events_of_another_kind(dialect: Dialect, stream: bytes) -> None:
+    """A stream of which nothing is understood is no empty answer."""
+    facts = ResponseFacts()
+    body = EventStreamBody(dialect, facts)
+    for _ in body.feed(stream * 50):
+        pass
+    body.end()
+
+    assert facts.unreadable
+    assert (facts.usage, facts.text_bytes) == (None, 0)
+
+
+def test_events_that_say_nothing() -> None:
+    """What begins and ends, cut off before any text, is understood."""
+    begun = event("contentBlockStart", {"start": {}, "contentBlockIndex": 0})
+    facts = read(START + begun + event("contentBlockStop", {"contentBlockIndex": 0}))
+
+    assert not facts.unreadable
 
 
 # === errors =====================================================================

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 
@@ -39,10 +40,10 @@ def json_facts(*pieces: bytes) -> ResponseFacts:
     return facts
 
 
-def event_facts(*pieces: bytes) -> ResponseFacts:
+def event_facts(*pieces: bytes, route: str = "chat_completions") -> ResponseFacts:
     """Return what is known after an event stream."""
     facts = ResponseFacts()
-    body = EventBody(CHAT, facts)
+    body = EventBody(by_route(route), facts)
     for piece in pieces:
         read(body, piece)
     body.end()
@@ -88,6 +89,87 @@ def test_half_an_event_says_nothing() -> None:
 def test_broken_event_stays_doubtful() -> None:
     """An event that was whole and could not be read is not forgotten at the end."""
     assert event_facts(b"data: {broken\n\n").unreadable
+
+
+TITAN = b'data: {"outputText":"hello"}\n\n'
+LLAMA = b'data: {"generation":"hello","stop_reason":null}\n\n'
+DONE = b"data: [DONE]\n\n"
+ROUTES = (
+    "chat_completions",
+    "completions",
+    "responses",
+    "messages",
+    "generate_content",
+)
+
+
+@pytest.mark.parametrize("route", [*ROUTES, "transcriptions"])
+@pytest.mark.parametrize("end", [b"", DONE])
+@pytest.mark.parametrize("event", [TITAN, LLAMA, b"data: hello\n\n"])
+def test_events_of_another_kind(route: str, end: bytes, event: bytes) -> None:
+    """A stream of which nothing is understood is no empty answer, ended or not."""
+    facts = event_facts(*[event] * 50, end, route=route)
+
+    assert facts.unreadable
+    assert (facts.usage, facts.text_bytes) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("route", "event"),
+    [
+        ("chat_completions", '{"choices":[{"delta":{"words":"hello"}}]}'),
+        ("chat_completions", '{"choices":[{"delta":{"content":{"is":"hello"}}}]}'),
+        ("chat_completions", '{"choices":[{"delta":{},"words":["hello"]}]}'),
+        ("responses", '{"type":"response.output_text.delta","delta":{"is":"hello"}}'),
+        ("responses", '{"type":"text","words":"hello"}'),
+        ("messages", '{"type":"text","words":"hello"}'),
+        ("generate_content", '{"candidates":[{"content":{"parts":[{"is":"hello"}]}}]}'),
+        ("generate_content", '{"candidates":[{"words":"hello"}]}'),
+    ],
+)
+def test_members_of_another_kind(route: str, event: str) -> None:
+    """Nor is one whose events are known, and where the text is in them is not."""
+    assert event_facts(b"data: " + event.encode() + b"\n\n", route=route).unreadable
+
+
+@pytest.mark.parametrize("known", [b'"choices":[{"delta":{"content":"a"}}]', USAGE])
+def test_events_of_another_kind_between(known: bytes) -> None:
+    """What is understood tells enough: gateways have events of their own beside it."""
+    facts = event_facts(TITAN, b"data: {" + known + b"}\n\n", TITAN)
+
+    assert not facts.unreadable
+
+
+@pytest.mark.parametrize(
+    ("route", "event"),
+    [
+        ("chat_completions", ""),
+        ("chat_completions", "{}"),
+        ("chat_completions", "[DONE]"),
+        ("chat_completions", "[DO"),
+        ("chat_completions", '{"type":"ping","at":"noon"}'),
+        ("chat_completions", '{"id":"a","choices":[{"delta":{"role":"assistant"}}]}'),
+        ("chat_completions", '{"choices":[{"delta":{},"finish_reason":"stop"}]}'),
+        ("chat_completions", '{"choices":[],"prompt_filter_results":[{"index":0}]}'),
+        ("completions", '{"choices":[{"text":"","logprobs":null,"index":0}]}'),
+        ("responses", '{"type":"response.created","response":{"id":"a","output":[]}}'),
+        ("responses", '{"type":"response.in_progress","response":{"id":"a"}}'),
+        ("responses", '{"type":"keepalive","sequence_number":3}'),
+        ("responses", '{"type":"response.content_part.added","part":{"text":""}}'),
+        ("messages", '{"type":"ping"}'),
+        ("messages", '{"type":"content_block_stop","index":0}'),
+        ("messages", '{"type":"message_start","message":{"id":"a","content":[]}}'),
+        ("generate_content", '{"candidates":[{"content":{"role":"model"}}]}'),
+        ("generate_content", '{"responseId":"a","modelVersion":"m"}'),
+        ("generate_content", '{"candidates":[{"content":{"parts":[{"text":""}]}}]}'),
+        ("transcriptions", '{"type":"speech.audio.delta","audio":"aaaa"}'),
+    ],
+)
+def test_events_that_say_nothing(route: str, event: str) -> None:
+    """What begins or ends, or keeps a connection alive, is understood: it is nothing."""
+    stream = b": alive\n\ndata: " + event.encode() + b"\n\n"
+
+    assert not event_facts(*[stream] * 3, route=route).unreadable
 
 
 def test_event_above_the_cap() -> None:
@@ -312,7 +394,9 @@ def test_unreadable_reply(reply: bytes) -> None:
 )
 def test_reply_of_another_kind(reply: bytes) -> None:
     """JSON that says nothing that a reply says is unreadable, not free."""
-    assert json_facts(reply) == ResponseFacts(unreadable=True)
+    facts = json_facts(reply)
+
+    assert replace(facts, strange=False) == ResponseFacts(unreadable=True)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from tokenweir.core.dialects.base import Dialect, ResponseFacts
 from tokenweir.core.dialects.facts import name_error
 from tokenweir.core.event_stream import EventStreamParser, Frame, find_frame
-from tokenweir.core.response_body import MAX_LINES, Tail
+from tokenweir.core.response_body import MAX_LINES, Tail, is_strange
 from tokenweir.core.sse import ServerSentEvent
 
 MEDIA_TYPE = "application/vnd.amazon.eventstream"
@@ -54,6 +54,7 @@ class EventStreamBody:
         """Look at the end of what was not read; half a frame says nothing."""
         if self._rest.size_bytes:
             self._read_rest()
+        self._facts.unreadable |= is_strange(self._facts)
 
     @property
     def _is_over(self) -> bool:

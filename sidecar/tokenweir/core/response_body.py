@@ -94,7 +94,8 @@ class EventBody:
         unreadable = self._facts.unreadable
         for event in self._parser.flush():
             self._dialect.read_event(event, self._facts)
-        self._facts.unreadable = unreadable
+        # What says nothing that is read of answers was none, however many events it had.
+        self._facts.unreadable = unreadable or is_strange(self._facts)
 
     def _is_too_long(self) -> bool:
         work = self._parser.lines + self._read_bytes // _LINE_BYTES
@@ -202,6 +203,16 @@ class UnknownBody:
 
     def end(self) -> None:
         """Nothing was kept."""
+
+
+def is_strange(facts: ResponseFacts) -> bool:
+    """
+    Tell if events were not understood, and none of them told what was generated.
+
+    That the answer is over tells nothing of the kind.
+    """
+    known = facts.usage is not None or facts.error is not None
+    return facts.strange and not (known or facts.hidden or facts.text_bytes)
 
 
 def _says_nothing(facts: ResponseFacts) -> bool:

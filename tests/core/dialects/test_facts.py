@@ -18,6 +18,8 @@ from tokenweir.core.dialects.facts import (
     name_error,
     name_model,
     name_tier,
+    note_strange,
+    note_strange_data,
 )
 from tokenweir.core.dialects.fields import MAX_TOKENS
 
@@ -31,6 +33,50 @@ def test_texts() -> None:
     assert facts.texts == ["a", "é✅", "b"]
     assert facts.text_bytes == 1 + 5 + 1
     assert facts.deltas == 2
+
+
+@pytest.mark.parametrize(
+    ("members", "strange"),
+    [
+        ({"words": "hello"}, True),
+        ({"known": "hello", "words": ["hello"]}, True),
+        ({"words": {"is": "hello"}}, True),
+        ({"known": "hello", "words": "", "more": [], "number": 5, "flag": True}, False),
+        ({"type": "ping", "words": "hello"}, False),
+        ({"type": ["ping"], "known": None}, True),
+        ({}, False),
+    ],
+)
+def test_what_may_be_text(members: dict[str, Any], *, strange: bool) -> None:
+    """Whatever is neither known nor empty may be text; once seen it stays."""
+    facts = ResponseFacts()
+    note_strange(facts, members, {"known"})
+    note_strange(facts, {}, set())
+
+    assert facts.strange is strange
+
+
+@pytest.mark.parametrize(
+    ("data", "strange"),
+    [
+        (b"hello", True),
+        (b'"hello"', True),
+        (b"[1]", True),
+        (b"[DONE] hello", True),
+        (b"[DONE]\n", False),
+        (b"[DO", False),
+        (b" PING ", False),
+        (b": hello", False),
+        (b"", False),
+        (b"null", False),
+    ],
+)
+def test_data_that_may_be_text(data: bytes, *, strange: bool) -> None:
+    """What is no object is text, but for the words that keep a connection alive."""
+    facts = ResponseFacts()
+    note_strange_data(facts, data)
+
+    assert facts.strange is strange
 
 
 def test_text_after_a_report() -> None:

@@ -10,6 +10,7 @@ from tokenweir.core.dialects import fields
 from tokenweir.core.dialects.anthropic_prompt import read_prompt
 from tokenweir.core.dialects.anthropic_reply import read_message, read_stream_event
 from tokenweir.core.dialects.base import Edits, ErrorFacts, ModelRequest, ResponseFacts
+from tokenweir.core.dialects.facts import note_strange_data
 from tokenweir.core.dialects.fields import Members
 from tokenweir.core.json_edit import set_inner_member, set_member
 from tokenweir.core.json_text import parse_object, read_value, write_value
@@ -64,8 +65,9 @@ class AnthropicMessages:
         return path
 
     def read_event(self, event: ServerSentEvent, facts: ResponseFacts) -> None:
-        """Take one event; what is no JSON object says nothing."""
+        """Take one event; what is no JSON object is not read."""
         if not event.data.lstrip().startswith(b"{"):
+            note_strange_data(facts, event.data)
             return
         data = read_value(event.data)
         if isinstance(data, dict):

@@ -7,7 +7,12 @@ from typing import Any
 
 from tokenweir.core.dialects.anthropic_usage import read_usage
 from tokenweir.core.dialects.base import ResponseFacts
-from tokenweir.core.dialects.facts import add_texts, name_error, name_model
+from tokenweir.core.dialects.facts import (
+    add_texts,
+    name_error,
+    name_model,
+    note_strange,
+)
 from tokenweir.core.json_text import write_value
 
 # Blocks whose name and input the model wrote. The results of server tools are
@@ -16,6 +21,7 @@ _TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 # Blocks that begin before anything of them was generated. Others are whole from the
 # start: encrypted thinking, the results of server tools.
 _EMPTY_AT_FIRST = ("text", "thinking", None)
+_OF_EVENT = frozenset({"type"})
 # Why an answer ended that had reached its cap.
 _AT_CAP = "max_tokens"
 
@@ -54,11 +60,18 @@ def read_stream_event(kind: str, data: dict[str, Any], facts: ResponseFacts) -> 
             facts.finished = facts.ended = facts.error is None
         case "error":
             _read_error(data, facts)
+        case "content_block_stop":
+            pass
         case _:
-            # Pings and ends of blocks have none; gateways in between, which know
-            # OpenAI's errors only, send one without a type.
-            if data.get("error"):
-                _read_error(data, facts)
+            _read_other(data, facts)
+
+
+def _read_other(data: dict[str, Any], facts: ResponseFacts) -> None:
+    # Gateways in between, which know OpenAI's errors only, send one without a type.
+    if data.get("error"):
+        _read_error(data, facts)
+    else:
+        note_strange(facts, data, _OF_EVENT)
 
 
 def _read_stop(holder: dict[str, Any], facts: ResponseFacts) -> None:

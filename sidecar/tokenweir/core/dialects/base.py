@@ -191,6 +191,9 @@ class ResponseFacts:
             and nothing but a late report may follow.
         unreadable: The body could not be read (encoding, size, syntax): its
             figures can't be trusted to be complete.
+        strange: An event of a stream, or a member of one, came in which nothing that is
+            read of answers was found, and which is none that says nothing: it may be
+            text.
         absurd: A report was left out: it had figures that no count of tokens can be.
         service_tier: The tier that served it, in the provider's word, or None.
         at_cap: Choices that ended because they had reached their cap.
@@ -207,6 +210,7 @@ class ResponseFacts:
     finished: bool = False
     ended: bool = False
     unreadable: bool = False
+    strange: bool = False
     absurd: bool = False
     service_tier: str | None = None
     at_cap: int = 0

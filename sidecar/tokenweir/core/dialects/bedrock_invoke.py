@@ -18,6 +18,7 @@ from dataclasses import replace
 from tokenweir.core.dialects import bedrock_embed, bedrock_error, fields
 from tokenweir.core.dialects.anthropic_messages import AnthropicMessages, read_request
 from tokenweir.core.dialects.base import Edits, ErrorFacts, ModelRequest, ResponseFacts
+from tokenweir.core.dialects.facts import note_strange_data
 from tokenweir.core.dialects.path_form import Called
 from tokenweir.core.errors import MalformedRequestError
 from tokenweir.core.json_text import parse_object, read_value
@@ -95,6 +96,7 @@ class BedrockInvoke:
     def read_event(self, event: ServerSentEvent, facts: ResponseFacts) -> None:
         """Take one event, which holds one of Anthropic's, in base64."""
         if event.event != "chunk":
+            note_strange_data(facts, event.data)
             return
         chunk = read_value(event.data)
         held = chunk.get("bytes") if isinstance(chunk, dict) else None

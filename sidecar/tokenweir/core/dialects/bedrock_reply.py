@@ -12,7 +12,13 @@ from typing import Any
 
 from tokenweir.core.dialects.base import ResponseFacts
 from tokenweir.core.dialects.content import json_of
-from tokenweir.core.dialects.facts import add_texts, figure, name_error, name_tier
+from tokenweir.core.dialects.facts import (
+    add_texts,
+    figure,
+    name_error,
+    name_tier,
+    note_strange,
+)
 from tokenweir.core.dialects.fields import MAX_TOKENS
 from tokenweir.core.usage import TokenUsage
 
@@ -55,8 +61,10 @@ def read_stream_event(name: str, data: dict[str, Any], facts: ResponseFacts) -> 
         case "metadata":
             _read_report(data, facts)
             facts.ended = facts.finished and facts.error is None
+        case "messageStart" | "contentBlockStop":
+            pass  # it begins, or ends, and says no more than that
         case _:
-            pass  # what begins, or ends, and says no more than that
+            note_strange(facts, data, frozenset())
 
 
 def _read_block(block: dict[str, Any], facts: ResponseFacts) -> None:

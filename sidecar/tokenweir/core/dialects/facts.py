@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 
 from tokenweir.core.dialects.base import ResponseFacts
 from tokenweir.core.dialects.fields import MAX_MODEL_CHARS, MAX_TOKENS
@@ -16,6 +17,17 @@ from tokenweir.core.dialects.fields import MAX_MODEL_CHARS, MAX_TOKENS
 # Generated text that is kept to be counted if no report comes: some 60,000 tokens,
 # twice what models commonly generate at most. Beyond it only bytes are counted.
 MAX_RETAINED_BYTES = 256 * 1024
+
+# Types of events that say nothing.
+KEEP_ALIVE = ("ping", "keepalive", "heartbeat")
+
+_END = b"[DONE]"
+_KEEP_ALIVE_WORDS = frozenset(
+    {
+        *(b"", b"null", b'""', b"[]", b"{}"),
+        *(b"ping", b"pong", b"keepalive", b"keep-alive", b"heartbeat"),
+    }
+)
 
 _LABEL = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
@@ -35,6 +47,31 @@ def add_texts(facts: ResponseFacts, texts: Iterable[object]) -> None:
         facts.deltas += 1
         facts.usage_final = False
         facts.finished = facts.ended = False
+
+
+def note_strange(
+    facts: ResponseFacts, members: Mapping[str, object], known: AbstractSet[str]
+) -> None:
+    """
+    Take note if *members*, of which nothing was read, have more than *known* ones.
+
+    What is empty, a flag or a number is no text. Nor is there any in what only keeps a
+    connection alive.
+    """
+    if members.get("type") in KEEP_ALIVE:
+        return
+    facts.strange = facts.strange or any(
+        name not in known and isinstance(value, str | list | dict) and bool(value)
+        for name, value in members.items()
+    )
+
+
+def note_strange_data(facts: ResponseFacts, data: bytes) -> None:
+    """Take note of an event's *data* that is no object, if it is more than a ping."""
+    data = data.strip()
+    nothing = data.lower() in _KEEP_ALIVE_WORDS or _END.startswith(data)
+    if not nothing and not data.startswith(b":"):
+        facts.strange = True
 
 
 def name_model(facts: ResponseFacts, name: object) -> None:

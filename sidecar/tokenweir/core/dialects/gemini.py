@@ -17,6 +17,7 @@ from urllib.parse import unquote_plus
 
 from tokenweir.core.dialects import fields
 from tokenweir.core.dialects.base import Edits, ErrorFacts, ModelRequest, ResponseFacts
+from tokenweir.core.dialects.facts import note_strange_data
 from tokenweir.core.dialects.fields import Members
 from tokenweir.core.dialects.gemini_prompt import either, generation_config, read_prompt
 from tokenweir.core.dialects.gemini_reply import read_reply
@@ -115,9 +116,11 @@ class Gemini:
         return self._called.form.with_model(path, edits.model)
 
     def read_event(self, event: ServerSentEvent, facts: ResponseFacts) -> None:
-        """Take one event; what is no JSON object says nothing."""
+        """Take one event; what is no JSON object is not read."""
         if event.data.lstrip().startswith(b"{"):
             self.read_body(event.data, facts)
+        else:
+            note_strange_data(facts, event.data)
 
     def read_body(self, body: bytes, facts: ResponseFacts) -> None:
         """Take a whole JSON reply, or a piece of a stream."""

@@ -18,6 +18,7 @@ from tokenweir.core.dialects.facts import (
     is_absurd,
     name_error,
     name_model,
+    note_strange,
 )
 from tokenweir.core.dialects.fields import MAX_TOKENS
 from tokenweir.core.usage import TokenUsage
@@ -26,6 +27,28 @@ from tokenweir.core.usage import TokenUsage
 _MAX_ITEMS = 256
 # Why an answer ended that had reached its cap.
 _AT_CAP = "MAX_TOKENS"
+# Members that hold no text, or text that is read.
+_OF_REPLY = frozenset(
+    {
+        *("candidates", "usageMetadata", "promptFeedback", "modelVersion"),
+        *("responseId", "createTime", "error", "modelStatus"),
+        *("embedding", "embeddings", "predictions"),
+    }
+)
+_OF_CANDIDATE = frozenset(
+    {
+        *("content", "finishReason", "finishMessage", "safetyRatings"),
+        *("citationMetadata", "groundingMetadata", "groundingAttributions"),
+        *("urlContextMetadata", "logprobsResult"),
+    }
+)
+_OF_PART = frozenset(
+    {
+        *("text", "functionCall", "executableCode", "codeExecutionResult"),
+        *("inlineData", "fileData", "functionResponse", "thoughtSignature"),
+        *("videoMetadata", "partMetadata"),
+    }
+)
 
 
 def read_reply(reply: dict[str, Any], facts: ResponseFacts) -> None:
@@ -36,7 +59,10 @@ def read_reply(reply: dict[str, Any], facts: ResponseFacts) -> None:
         name_error(facts, error.get("status") if isinstance(error, dict) else None)
     candidates = _objects(reply.get("candidates"))
     parts = [part for each in candidates for part in _parts(each)]
-    add_texts(facts, (text for part in parts for text in _texts(part)))
+    texts = [text for part in parts for text in _texts(part)]
+    add_texts(facts, texts)
+    if not any(texts):
+        _note_strange(reply, candidates, parts, facts)
     facts.hidden = facts.hidden or any("inlineData" in part for part in parts)
     reasons = [each.get("finishReason") for each in candidates]
     blocked = isinstance(reply.get("promptFeedback"), dict) and not candidates
@@ -45,6 +71,19 @@ def read_reply(reply: dict[str, Any], facts: ResponseFacts) -> None:
         facts.finished = facts.error is None
         facts.at_cap += reasons.count(_AT_CAP)
     _read_usage(reply.get("usageMetadata"), facts)
+
+
+def _note_strange(
+    reply: dict[str, Any],
+    candidates: list[dict[str, Any]],
+    parts: list[dict[str, Any]],
+    facts: ResponseFacts,
+) -> None:
+    note_strange(facts, reply, _OF_REPLY)
+    for candidate in candidates:
+        note_strange(facts, candidate, _OF_CANDIDATE)
+    for part in parts:
+        note_strange(facts, part, _OF_PART)
 
 
 def _read_usage(report: object, facts: ResponseFacts) -> None:

@@ -14,7 +14,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from tokenweir.core.dialects.base import ResponseFacts
-from tokenweir.core.dialects.facts import add_texts, name_error, name_model, name_tier
+from tokenweir.core.dialects.facts import (
+    add_texts,
+    name_error,
+    name_model,
+    name_tier,
+    note_strange,
+)
 from tokenweir.core.dialects.openai_usage import read_usage
 from tokenweir.core.json_text import write_value
 
@@ -25,6 +31,28 @@ _MAX_ITEMS = 256
 _AT_CAP = "length"
 # Where a part of a content has its text: what the model says, or what it thinks.
 _TEXTS_OF_PART = ("text", "thinking", "summary")
+# Members that hold no text, or text that is read.
+_OF_REPLY = frozenset(
+    {
+        *("choices", "id", "object", "model", "provider", "system_fingerprint"),
+        *("service_tier", "usage", "x_groq", "prompt_filter_results", "obfuscation"),
+        *("citations", "search_results", "time_info", "timings", "metadata", "p"),
+    }
+)
+_OF_CHOICE = frozenset(
+    {
+        *("delta", "message", "text", "finish_reason", "stop_reason", "usage"),
+        *("native_finish_reason", "logprobs", "content_filter_results"),
+        *("content_filter_offsets", "matched_stop", "token_ids", "prompt_token_ids"),
+    }
+)
+_OF_MESSAGE = frozenset(
+    {
+        *("role", "refusal", "tool_calls", "function_call", "name", "audio", "images"),
+        *("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks"),
+        *("annotations", "provider_specific_fields", "obfuscation"),
+    }
+)
 
 
 def read_reply(reply: dict[str, Any], facts: ResponseFacts) -> None:
@@ -36,6 +64,8 @@ def read_reply(reply: dict[str, Any], facts: ResponseFacts) -> None:
     begun = facts.text_bytes > 0
     texts = [text for choice in choices for text in _texts(choice, begun=begun)]
     add_texts(facts, texts)
+    if not any(texts):
+        _note_strange(reply, choices, facts)
     facts.hidden = facts.hidden or any(map(_has_hidden, choices))
     reasons = [choice.get("finish_reason") for choice in choices]
     if any(map(_is_text, reasons)):
@@ -52,6 +82,17 @@ def _reports(reply: dict[str, Any], choices: list[dict[str, Any]]) -> Iterator[o
     for extra in _objects([reply.get("x_groq")]):
         yield extra.get("usage")
     yield reply.get("usage")
+
+
+def _note_strange(
+    reply: dict[str, Any], choices: list[dict[str, Any]], facts: ResponseFacts
+) -> None:
+    note_strange(facts, reply, _OF_REPLY)
+    for choice in choices:
+        note_strange(facts, choice, _OF_CHOICE)
+        # A content is here if it was none of the kinds that are read.
+        for message in _objects([choice.get("delta"), choice.get("message")]):
+            note_strange(facts, message, _OF_MESSAGE)
 
 
 def _read_error(reply: dict[str, Any], facts: ResponseFacts) -> None:

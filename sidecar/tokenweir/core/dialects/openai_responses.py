@@ -8,6 +8,7 @@ import msgspec
 
 from tokenweir.core.dialects import fields
 from tokenweir.core.dialects.base import Edits, ModelRequest, ResponseFacts
+from tokenweir.core.dialects.facts import note_strange
 from tokenweir.core.dialects.fields import Members
 from tokenweir.core.dialects.openai_api import OpenAIApi
 from tokenweir.core.dialects.responses_prompt import read_prompt
@@ -17,6 +18,8 @@ from tokenweir.core.json_edit import set_member
 from tokenweir.core.json_text import parse_object
 
 _CAP = "max_output_tokens"
+# Members of a response by which it is known.
+_OF_RESPONSE = frozenset({"output", "status", "usage", "error"})
 _BACKGROUND = (
     "`background` must be false: what is generated after the answer has no report "
     "that could be charged."
@@ -59,6 +62,7 @@ class OpenAIResponses(OpenAIApi):
             read_event(reply, facts)
         else:
             read_response(reply, facts)
+            note_strange(facts, reply, _OF_RESPONSE)
 
 
 def _capped(body: bytes, cap: int) -> bytes:

@@ -12,7 +12,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from tokenweir.core.dialects.base import ResponseFacts
-from tokenweir.core.dialects.facts import add_texts, name_error, name_model, name_tier
+from tokenweir.core.dialects.facts import (
+    add_texts,
+    name_error,
+    name_model,
+    name_tier,
+    note_strange,
+)
 from tokenweir.core.dialects.openai_usage import read_usage
 
 # Of each list, as many are looked at.
@@ -22,6 +28,9 @@ _COMPLETE = frozenset({"completed", "incomplete"})
 _FAILED = frozenset({"failed", "cancelled"})
 # Why a response is incomplete that had reached its cap.
 _AT_CAP = "max_output_tokens"
+# What each type of an event begins with, and what one says that is none.
+_PREFIX = "response."
+_OF_EVENT = frozenset({"type", "id", "object"})
 # Deltas that are encoded sound; pictures come under a name of their own.
 _SOUND = frozenset({"response.audio.delta", "response.output_audio.delta"})
 _PICTURE = "partial_image_b64"
@@ -45,6 +54,10 @@ def read_event(event: dict[str, Any], facts: ResponseFacts) -> None:
         facts.hidden = True
     else:
         add_texts(facts, [event.get("delta")])
+        if not kind.startswith(_PREFIX):
+            note_strange(facts, event, _OF_EVENT)
+        else:
+            facts.strange |= isinstance(event.get("delta"), dict | list)
 
 
 def read_response(
