@@ -10,6 +10,7 @@ from tokenweir.core.dialects.base import Edits, ErrorFacts, ModelRequest, Respon
 from tokenweir.core.dialects.facts import note_strange_data
 from tokenweir.core.dialects.fields import Members
 from tokenweir.core.dialects.openai_reply import read_reply
+from tokenweir.core.events import Headers
 from tokenweir.core.json_text import parse_object, read_value, write_value
 from tokenweir.core.sse import ServerSentEvent
 
@@ -32,6 +33,11 @@ class OpenAIApi(ABC):
         members = parse_object(body)
         fields.check_names(members)
         return members
+
+    def sent_with(self, headers: Headers) -> OpenAIApi:
+        """Return what reads a body that is sent with *headers*: this, by default."""
+        del headers
+        return self
 
     @abstractmethod
     def read_request(self, members: Members, model: str) -> ModelRequest:

@@ -34,10 +34,19 @@ from tokenweir.core.dialects.facts import (
     note_strange,
 )
 from tokenweir.core.dialects.fields import Members
-from tokenweir.core.dialects.form import head_of, is_form, parts_of, text_of, with_text
+from tokenweir.core.dialects.form import (
+    Part,
+    check_type,
+    head_of,
+    is_form,
+    parts_of,
+    text_of,
+    with_text,
+)
 from tokenweir.core.dialects.openai_api import OpenAIApi
 from tokenweir.core.dialects.openai_usage import read_usage
 from tokenweir.core.errors import MalformedRequestError
+from tokenweir.core.events import Headers, header_list
 from tokenweir.core.json_edit import set_member
 
 # OpenAI's limit is ten.
@@ -67,6 +76,8 @@ _OF_REPLY = frozenset(
         *("quality", "output_format"),
     }
 )
+# Of those, what is no single text in a form.
+_SEVERAL = frozenset({"timestamp_granularities", "include", "chunking_strategy"})
 # Figures in forms are text.
 _DIGITS = re.compile(r"[0-9]{1,9}")
 _READ = ("prompt", "input", "instructions")
@@ -86,15 +97,26 @@ class OpenAIMedia(OpenAIApi):
     One of them.
 
     *route* is the class of its paths; *default_model* answers where a request names
-    none, or None: it must.
+    none, or None: it must. *content_type* is the request's.
     """
 
-    def __init__(self, route: str, default_model: str | None = None) -> None:
+    def __init__(
+        self, route: str, default_model: str | None = None, content_type: str = ""
+    ) -> None:
         self.route = route
         self._default_model = default_model
+        self._content_type = content_type
+
+    def sent_with(self, headers: Headers) -> OpenAIMedia:
+        """See `OpenAIApi`: the type of a body names the boundary of a form."""
+        kind = header_list(headers, "content-type")
+        if kind == self._content_type:
+            return self
+        return OpenAIMedia(self.route, self._default_model, kind)
 
     def read_members(self, body: bytes) -> Members:
         """Read a form, or JSON. Raises: MalformedRequestError."""
+        check_type(body, self._content_type)
         members = _form(body) if is_form(body) else super().read_members(body)
         if members.get("model") is None and self._default_model is not None:
             members["model"] = self._default_model
@@ -153,11 +175,10 @@ def _form(body: bytes) -> Members:
     members: Members = {}
     files: list[Media] = []
     for part in parts_of(body):
+        _check_part(part, members)
         if part.is_file:
             kind = _FILE_KINDS.get(part.name, MediaKind.FILE)
             files.append(Media(kind, head_of(body, part), part.end - part.start))
-        elif part.name in members and part.name == "model":
-            raise MalformedRequestError("`model` must be there once.", "model")
         else:
             members[part.name] = text_of(body, part)
     fields.check_names(members)
@@ -165,6 +186,16 @@ def _form(body: bytes) -> Members:
         members["n"] = int(members["n"])
     members[_FILES] = files
     return members
+
+
+def _check_part(part: Part, members: Members) -> None:
+    """Refuse what is one text in JSON and is more, or a file, in a form."""
+    name = part.name.partition("[")[0].lower()
+    if name not in _OF_BODY or (name in _SEVERAL and not part.is_file):
+        return
+    if part.is_file or part.in_brackets or part.name in members:
+        text = f"`{name}` must be there once, as a text, and without brackets."
+        raise MalformedRequestError(text, name)
 
 
 def _prompt(members: Members) -> Prompt:
