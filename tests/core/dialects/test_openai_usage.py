@@ -197,6 +197,44 @@ def test_writing_to_a_cache(name: str, nested: bool) -> None:
     )
 
 
+CACHES = {"cache_read_input_tokens": 1_000, "cache_creation_input_tokens": 500}
+
+
+@pytest.mark.parametrize("total", [None, 15, 1_515])
+@pytest.mark.parametrize(
+    "others", [{}, {"prompt_tokens_details": {"cached_tokens": 0}}]
+)
+def test_caches_beside_the_prompt(total: int | None, others: dict[str, Any]) -> None:
+    """Anthropic's figures are beside the prompt, if they don't fit into it."""
+    usage = usage_of(report(10, 5, total, **CACHES, **others))
+
+    assert usage == TokenUsage(
+        input_tokens=10,
+        cached_input_tokens=1_000,
+        cache_write_tokens=500,
+        output_tokens=5,
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "fresh"),
+    [
+        (report(2_000, 5, 3_505, **CACHES), 2_000),
+        (report(2_000, 5, 2_005, **CACHES), 500),
+        (report(2_000, 5, **CACHES), 500),
+        ({"input_tokens": 2_000, "output_tokens": 5} | CACHES, 2_000),
+        ({"input_tokens": 2_000, "output_tokens": 5, "total_tokens": 2_005} | CACHES, 500),
+    ],
+)  # fmt: skip
+def test_caches_that_may_be_either(value: dict[str, Any], fresh: int) -> None:
+    """The total tells if they are beside the prompt; without one the names do."""
+    usage = usage_of(value)
+
+    assert usage.input_tokens == fresh
+    assert (usage.cached_input_tokens, usage.cache_write_tokens) == (1_000, 500)
+    assert usage.total_output_tokens == 5
+
+
 def test_zeros_do_not_complete_a_report() -> None:
     """Zeros after half a report don't make it a whole one."""
     facts = facts_of(report(11, None), report(0, 0, 0))
@@ -244,8 +282,11 @@ def test_names_of_the_newer_api() -> None:
             29,
             19,
         ),
-        # No sum is smaller than its part.
-        (report(20, 151, completion_tokens_details={"reasoning_tokens": 382}), 382, 382),
+        # No sum is smaller than its part: that was left out, of the total as well.
+        (report(20, 151, completion_tokens_details={"reasoning_tokens": 382}), 533, 382),
+        (report(20, 151, 171, completion_tokens_details={"reasoning_tokens": 382}), 533, 382),
+        (report(10, 5, reasoning_tokens=60), 65, 60),
+        (report(10, 0, reasoning_tokens=60), 60, 60),
         # A total that is too small says nothing.
         (report(20, 151, 20), 151, 0),
         (report(20, 151, 3), 151, 0),

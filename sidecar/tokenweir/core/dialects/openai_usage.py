@@ -3,7 +3,11 @@ OpenAI's usage object, as OpenAI and those who imitate it write it.
 
 There, details are parts of the sums: `cached_tokens` of `prompt_tokens`,
 `reasoning_tokens` of `completion_tokens`. Some imitators leave reasoning out of
-`completion_tokens` and not out of `total_tokens`: then the total is right.
+`completion_tokens` and not out of `total_tokens`: then the total is right. So it is
+where reasoning is more than the output that it should be a part of: it was left out.
+
+Gateways pass on Anthropic's figures of caches, which there are beside the input. Whether
+they still are, is told by the sums.
 
 Reports are cumulative: a later figure replaces an earlier one. Zero and unknown
 replace nothing, since servers write both where they mean "not yet".
@@ -26,6 +30,8 @@ _INPUT_DETAILS = (
     "input_token_details",
 )
 _CACHE_WRITES = ("cache_write_tokens", "cache_creation_input_tokens")
+# Anthropic's, which may be beside the input.
+_READ, _WRITTEN = _CACHE_READS[-1], _CACHE_WRITES[-1]
 
 
 def read_usage(report: object, facts: ResponseFacts) -> None:
@@ -59,14 +65,32 @@ class _Sides:
     Attributes:
         input: Everything that went in, or None if it isn't known.
         output: Everything that was generated, or None if it isn't known.
+        read: What of the input was told beside it, as read from a cache.
+        written: Ditto, as written to one.
     """
 
     def __init__(self, report: dict[str, Any]) -> None:
         self.input = _first(report, "prompt_tokens", "input_tokens")
         self.output = _first(report, "completion_tokens", "output_tokens")
         total = figure(report.get("total_tokens"))
+        self.read = self.written = 0
+        if self.input is not None and self._are_caches_beside(report, total):
+            self.read = figure(report.get(_READ)) or 0
+            self.written = figure(report.get(_WRITTEN)) or 0
+            self.input += self.read + self.written
         if self.input is not None and total is not None and total > self.input:
             self.output = max(self.output or 0, total - self.input)
+
+    def _are_caches_beside(self, report: dict[str, Any], total: int | None) -> bool:
+        """Tell if the input leaves out what was read from and written to caches."""
+        assert self.input is not None
+        parts = (figure(report.get(_READ)) or 0) + (figure(report.get(_WRITTEN)) or 0)
+        if parts > self.input:
+            return True
+        if total is None:
+            # Anthropic's own object: who has it OpenAI's way has OpenAI's names.
+            return "prompt_tokens" not in report
+        return total == self.input + parts + (self.output or 0)
 
     def says_nothing(self, *, known: bool) -> bool:
         """Tell if there is nothing in it that is news."""
@@ -77,8 +101,8 @@ class _Sides:
 
 def _merge(sides: _Sides, report: dict[str, Any], known: TokenUsage) -> TokenUsage:
     inputs = report | _details(report, *_INPUT_DETAILS)
-    cached = _first(inputs, "cached_tokens", *_CACHE_READS)
-    written = _first(inputs, *_CACHE_WRITES)
+    cached = sides.read or _first(inputs, "cached_tokens", *_CACHE_READS)
+    written = sides.written or _first(inputs, *_CACHE_WRITES)
     into = _Share(sides.input or known.total_input_tokens)
     cached_tokens = into.take(cached or known.cached_input_tokens)
     written_tokens = into.take(written or known.cache_write_tokens)
@@ -87,9 +111,12 @@ def _merge(sides: _Sides, report: dict[str, Any], known: TokenUsage) -> TokenUsa
 
     outputs = _details(report, "completion_tokens_details", "output_tokens_details")
     # Beside the sums by SGLang.
-    reasoning = _first(report | outputs, "reasoning_tokens") or known.reasoning_tokens
-    # No sum is smaller than its part, whatever the provider says.
-    out_of = _Share(max(sides.output or known.total_output_tokens, reasoning))
+    reasoning = _first(report | outputs, "reasoning_tokens") or 0
+    output = sides.output or known.total_output_tokens
+    if sides.output is not None and reasoning > sides.output:
+        output = sides.output + reasoning  # no sum is smaller than its part
+    reasoning = reasoning or known.reasoning_tokens
+    out_of = _Share(max(output, reasoning))
     reasoning_tokens = out_of.take(reasoning)
     spoken = out_of.take(_first(outputs, "audio_tokens") or known.audio_output_tokens)
     drawn = out_of.take(_first(outputs, "image_tokens") or known.image_output_tokens)
