@@ -185,6 +185,30 @@ def test_half_a_report() -> None:
     assert not facts.usage_final
 
 
+def test_a_report_that_leaves_figures_out() -> None:
+    """Each figure replaces its own earlier one only."""
+    first = {
+        "inputTokens": 10,
+        "outputTokens": 7,
+        "cacheReadInputTokens": 4,
+        "cacheWriteInputTokens": 9,
+        "cacheDetails": [{"ttl": "1h", "inputTokens": 3}],
+    }
+    events = [
+        ("metadata", {"usage": first}),
+        ("metadata", {"usage": {"inputTokens": 12}}),
+    ]
+    facts = stream(*events)
+
+    assert facts.usage == TokenUsage(
+        input_tokens=12,
+        cached_input_tokens=4,
+        cache_write_tokens=6,
+        cache_write_1h_tokens=3,
+        output_tokens=7,
+    )
+
+
 def test_a_guardrail_answers() -> None:
     """A prompt that a guardrail has blocked cost nothing, if that is reported."""
     nothing = {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0}

@@ -128,6 +128,59 @@ def test_figures_are_of_all_so_far() -> None:
     assert late.usage == TokenUsage(input_tokens=9, output_tokens=4, reasoning_tokens=2)
 
 
+def test_a_piece_that_leaves_figures_out() -> None:
+    """Each figure replaces its own earlier one only, and the total knows of more."""
+    first = {
+        "promptTokenCount": 10,
+        "toolUsePromptTokenCount": 5,
+        "cachedContentTokenCount": 4,
+        "candidatesTokenCount": 1_000,
+        "thoughtsTokenCount": 50,
+        "promptTokensDetails": [{"modality": "AUDIO", "tokenCount": 3}],
+        "candidatesTokensDetails": [{"modality": "IMAGE", "tokenCount": 900}],
+    }
+    last = {"promptTokenCount": 10, "thoughtsTokenCount": 60, "totalTokenCount": 1_095}
+    piece = {"candidates": [candidate({"text": "x"})], "usageMetadata": first}
+    facts = facts_of(piece, {"usageMetadata": last})
+
+    assert facts.usage == TokenUsage(
+        input_tokens=8,
+        cached_input_tokens=4,
+        audio_input_tokens=3,
+        output_tokens=120,
+        reasoning_tokens=60,
+        image_output_tokens=900,
+    )
+    assert facts.usage_final
+
+
+@pytest.mark.parametrize(
+    ("usage", "output"),
+    [
+        ({"promptTokenCount": 10, "totalTokenCount": 1_010}, 1_000),
+        ({"promptTokenCount": 10, "thoughtsTokenCount": 50, "totalTokenCount": 1_060}, 1_000),
+        ({"promptTokenCount": 10, "candidatesTokenCount": 9, "totalTokenCount": 1_010}, 1_000),
+        ({"promptTokenCount": 10, "candidatesTokenCount": 9, "totalTokenCount": 10}, 9),
+    ],
+)  # fmt: skip
+def test_the_total(usage: dict[str, int], output: int) -> None:
+    """Output is what the total leaves for it, if that is more than what is told."""
+    facts = reported(**usage)
+
+    assert facts.usage is not None
+    assert facts.usage.output_tokens == output
+    assert facts.usage_final
+
+
+def test_thoughts_alone() -> None:
+    """Text that was seen is not covered by a report of thoughts."""
+    usage = {"promptTokenCount": 10, "thoughtsTokenCount": 50, "totalTokenCount": 60}
+    facts = reported(**usage)
+
+    assert facts.usage == TokenUsage(input_tokens=10, reasoning_tokens=50)
+    assert not facts.usage_final
+
+
 def test_a_blocked_prompt() -> None:
     """Where nothing was generated, input alone is the whole report."""
     facts = facts_of(

@@ -117,16 +117,22 @@ def _read_report(holder: dict[str, Any], facts: ResponseFacts) -> None:
     if not (into or out or read or written):
         facts.usage_final |= told and facts.usage == TokenUsage()
         return
-    inputs = (into or 0) + read + written
+    known = facts.usage or TokenUsage()  # of an earlier report: what is left out stays
+    written_1h = min(_for_an_hour(report) or known.cache_write_1h_tokens, written)
+    into = into or known.input_tokens
+    read = read or known.cached_input_tokens
+    if not written:
+        written_1h = known.cache_write_1h_tokens
+        written = known.cache_write_tokens + written_1h
+    inputs = into + read + written
     total = figure(report.get("totalTokens")) or 0
-    written_1h = min(_for_an_hour(report), written)
     facts.usage = TokenUsage(
-        input_tokens=into or 0,
+        input_tokens=into,
         cached_input_tokens=read,
         cache_write_tokens=written - written_1h,
         cache_write_1h_tokens=written_1h,
         # Who leaves some of it out has it in the total.
-        output_tokens=max(out or 0, total - inputs),
+        output_tokens=max(out or known.output_tokens, total - inputs),
     )
     facts.usage_final = told
 

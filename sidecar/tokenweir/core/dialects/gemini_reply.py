@@ -1,7 +1,8 @@
 """
 What a Gemini reply says, be it whole or one piece of a stream.
 
-Pieces have the shape of a whole reply. Each may report: figures are of all so far.
+Pieces have the shape of a whole reply. Each may report: figures are of all so far, and
+a figure that is left out, or zero, erases none.
 What was cached is a part of what went in; what was thought is none of what came out.
 """
 
@@ -27,6 +28,11 @@ from tokenweir.core.usage import TokenUsage
 _MAX_ITEMS = 256
 # Why an answer ended that had reached its cap.
 _AT_CAP = "MAX_TOKENS"
+# Of what is reported: the total alone says nothing.
+_SUMS = (
+    *("promptTokenCount", "toolUsePromptTokenCount"),
+    *("candidatesTokenCount", "thoughtsTokenCount"),
+)
 # Members that hold no text, or text that is read.
 _OF_REPLY = frozenset(
     {
@@ -93,31 +99,46 @@ def _read_usage(report: object, facts: ResponseFacts) -> None:
         facts.absurd = True
         return
     known = facts.usage or TokenUsage()
-    prompt = figure(report.get("promptTokenCount"))
-    into = (prompt or 0) + (figure(report.get("toolUsePromptTokenCount")) or 0)
     out = figure(report.get("candidatesTokenCount"))
     thoughts = figure(report.get("thoughtsTokenCount"))
-    if not (into or out or thoughts):
+    into = _into(report, known)
+    visible = out or known.total_output_tokens - known.reasoning_tokens
+    unseen = thoughts or known.reasoning_tokens
+    # Who leaves some of it out has it in the total.
+    total = figure(report.get("totalTokenCount")) or 0
+    visible = max(visible, total - into - unseen)
+    if not any(figure(report.get(name)) for name in _SUMS):
         return
     facts.usage = TokenUsage(
-        **_input(report, into or known.total_input_tokens),
-        **_output(report, out or 0),
-        reasoning_tokens=thoughts or known.reasoning_tokens,
+        **_input(report, into, known),
+        **_output(report, visible, known),
+        reasoning_tokens=unseen,
     )
-    if not (out or thoughts):  # zero and unknown replace nothing
-        facts.usage = _with_output(facts.usage, known)
-    # What generates nothing, such as a blocked prompt, reports no output.
+    # What generates nothing, such as a blocked prompt, reports no output. But what is
+    # known of thoughts alone does not cover text that was seen.
+    nothing = facts.finished and not facts.hidden
     told = out is not None or thoughts is not None
-    nothing = facts.finished and not facts.text_bytes and not facts.hidden
-    if told or nothing:
+    if visible or (not facts.text_bytes and (told or nothing)):
         facts.usage_final = bool(facts.usage.total_input_tokens)
 
 
-def _input(report: dict[str, Any], tokens: int) -> dict[str, int]:
+def _into(report: dict[str, Any], known: TokenUsage) -> int:
+    """Return all that went in; what tools have read may be told once only."""
+    prompt = figure(report.get("promptTokenCount")) or 0
+    tools = figure(report.get("toolUsePromptTokenCount")) or 0
+    if prompt and tools:
+        return prompt + tools
+    return max(prompt + tools, known.total_input_tokens)
+
+
+def _input(report: dict[str, Any], tokens: int, known: TokenUsage) -> dict[str, int]:
     by_kind = _details(report.get("promptTokensDetails"))
-    cached = min(figure(report.get("cachedContentTokenCount")) or 0, tokens)
-    heard = min(by_kind.get("AUDIO", 0), tokens - cached)
-    seen = min(by_kind.get("IMAGE", 0), tokens - cached - heard)
+    told = figure(report.get("cachedContentTokenCount"))
+    cached = min(told or known.cached_input_tokens, tokens)
+    heard = min(by_kind.get("AUDIO") or known.audio_input_tokens, tokens - cached)
+    seen = min(
+        by_kind.get("IMAGE") or known.image_input_tokens, tokens - cached - heard
+    )
     return {
         "input_tokens": tokens - cached - heard - seen,
         "cached_input_tokens": cached,
@@ -126,28 +147,15 @@ def _input(report: dict[str, Any], tokens: int) -> dict[str, int]:
     }
 
 
-def _output(report: dict[str, Any], tokens: int) -> dict[str, int]:
+def _output(report: dict[str, Any], tokens: int, known: TokenUsage) -> dict[str, int]:
     by_kind = _details(report.get("candidatesTokensDetails"))
-    spoken = min(by_kind.get("AUDIO", 0), tokens)
-    drawn = min(by_kind.get("IMAGE", 0), tokens - spoken)
+    spoken = min(by_kind.get("AUDIO") or known.audio_output_tokens, tokens)
+    drawn = min(by_kind.get("IMAGE") or known.image_output_tokens, tokens - spoken)
     return {
         "output_tokens": tokens - spoken - drawn,
         "audio_output_tokens": spoken,
         "image_output_tokens": drawn,
     }
-
-
-def _with_output(usage: TokenUsage, known: TokenUsage) -> TokenUsage:
-    return TokenUsage(
-        input_tokens=usage.input_tokens,
-        cached_input_tokens=usage.cached_input_tokens,
-        audio_input_tokens=usage.audio_input_tokens,
-        image_input_tokens=usage.image_input_tokens,
-        output_tokens=known.output_tokens,
-        reasoning_tokens=known.reasoning_tokens,
-        audio_output_tokens=known.audio_output_tokens,
-        image_output_tokens=known.image_output_tokens,
-    )
 
 
 def _is_too_much(value: object) -> bool:
