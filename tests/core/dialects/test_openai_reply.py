@@ -51,6 +51,46 @@ def test_usage_whatever_the_choices(last: dict[str, Any]) -> None:
     assert facts.usage_final
 
 
+def ended(index: object, prompt: int, completion: int, **others: Any) -> dict[str, Any]:
+    """Return the last event of a choice, with a report of its own."""
+    usage = {"prompt_tokens": prompt, "completion_tokens": completion} | others
+    return delta({}, index=index, finish_reason="stop", usage=usage)
+
+
+def test_reports_within_choices() -> None:
+    """Each is of its choice's output; the prompt is the same one (Moonshot)."""
+    both = facts_of(ended(0, 10, 100), ended(1, 10, 30))
+    again = facts_of(ended(0, 10, 50), ended(1, 10, 30), ended(0, 12, 100))
+    whole = {"prompt_tokens": 10, "completion_tokens": 120}
+    told = facts_of(ended(0, 10, 100), ended(1, 10, 30), {"usage": whole})
+
+    assert both.usage == TokenUsage(input_tokens=10, output_tokens=130)
+    assert both.usage_final
+    assert again.usage == TokenUsage(input_tokens=12, output_tokens=130)
+    assert told.usage == TokenUsage(input_tokens=10, output_tokens=120)
+
+
+def test_reports_within_choices_of_a_whole_reply() -> None:
+    """There they have no index sometimes, and stand one behind the other."""
+    first, second = (ended(None, 10, tokens) for tokens in (100, 30))
+    facts = facts_of({"choices": [*first["choices"], *second["choices"]]})
+
+    assert facts.usage == TokenUsage(input_tokens=10, output_tokens=130)
+
+
+def test_odd_reports_within_choices() -> None:
+    """Those that say nothing add nothing, and those beyond belief are told."""
+    nothing = facts_of(ended(0, 0, 0, prompt_tokens=None, completion_tokens=None))
+    none = facts_of(*(delta({}, index=n, usage={}) for n in range(2)))
+    absurd = facts_of(ended(0, 10, 5), ended(1, 10, 10**12))
+    far = facts_of(ended(10**9, 10, 5), ended(-1, 10, 5))
+
+    assert nothing.usage is none.usage is far.usage is None
+    assert absurd.usage == TokenUsage(input_tokens=10, output_tokens=5)
+    assert absurd.absurd
+    assert not absurd.usage_final
+
+
 @pytest.mark.parametrize(
     ("audio", "hidden"),
     [(None, False), ({}, False), ({"data": ""}, False), ({"data": "UklG"}, True)],

@@ -197,6 +197,7 @@ class ResponseFacts:
         absurd: A report was left out: it had figures that no count of tokens can be.
         service_tier: The tier that served it, in the provider's word, or None.
         at_cap: Choices that ended because they had reached their cap.
+        by_choice: What was reported of single choices, where their reports are apart.
     """
 
     usage: TokenUsage | None = None
@@ -214,6 +215,7 @@ class ResponseFacts:
     absurd: bool = False
     service_tier: str | None = None
     at_cap: int = 0
+    by_choice: dict[int, ResponseFacts] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ like: it comes alone, with the last choice, with every choice, or inside of one.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from tokenweir.core.dialects.base import ResponseFacts
@@ -71,17 +72,51 @@ def read_reply(reply: dict[str, Any], facts: ResponseFacts) -> None:
     if any(map(_is_text, reasons)):
         facts.finished = True
         facts.at_cap += reasons.count(_AT_CAP)
-    for report in _reports(reply, choices):
+    _read_choices(choices, facts)
+    for report in _reports(reply):
         read_usage(report, facts)
 
 
-def _reports(reply: dict[str, Any], choices: list[dict[str, Any]]) -> Iterator[object]:
+def _reports(reply: dict[str, Any]) -> Iterator[object]:
     """Yield whatever is where usage may be; the usual place last, so that it wins."""
-    for choice in choices:
-        yield choice.get("usage")  # Moonshot
     for extra in _objects([reply.get("x_groq")]):
         yield extra.get("usage")
     yield reply.get("usage")
+
+
+def _read_choices(choices: list[dict[str, Any]], facts: ResponseFacts) -> None:
+    """
+    Take what is reported within choices (Moonshot), each of its own output.
+
+    All have the same prompt. Of a choice a later report replaces an earlier one.
+    """
+    for place, choice in enumerate(choices):
+        report, index = choice.get("usage"), choice.get("index")
+        key = index if type(index) is int else place
+        if not isinstance(report, dict) or not 0 <= key < _MAX_ITEMS:
+            continue
+        own = facts.by_choice.setdefault(key, ResponseFacts())
+        read_usage(report, own)
+        facts.absurd = facts.absurd or own.absurd
+        if len(facts.by_choice) == 1:
+            read_usage(report, facts)
+        else:
+            _add_up(facts)
+
+
+def _add_up(facts: ResponseFacts) -> None:
+    found = [own.usage for own in facts.by_choice.values() if own.usage is not None]
+    if not found:
+        return
+    prompt = max(found, key=lambda usage: usage.total_input_tokens)
+    facts.usage = replace(
+        prompt,
+        output_tokens=sum(each.output_tokens for each in found),
+        reasoning_tokens=sum(each.reasoning_tokens for each in found),
+        audio_output_tokens=sum(each.audio_output_tokens for each in found),
+        image_output_tokens=sum(each.image_output_tokens for each in found),
+    )
+    facts.usage_final = all(own.usage_final for own in facts.by_choice.values())
 
 
 def _note_strange(
