@@ -60,6 +60,8 @@ def test_parts() -> None:
     ]
     assert text_of(FORM, parts[0]) == "whisper-1"
     assert head_of(FORM, parts[1]) == b"\0\r\n--x"
+    for end in (FORM[:-2], FORM + b"\r\n"):
+        assert parts_of(end) == parts
 
 
 def test_head() -> None:
@@ -101,6 +103,7 @@ def test_text_that_is_no_text() -> None:
         b"hidden\r\n" + FORM,
         b"\r\n" + FORM,
         FORM + b"hidden",
+        FORM + b"\r\n\r\n",
         FORM + FORM,
         of_parts(MODEL + b"\r\n\r\na").replace(b"--A\r\n", b"--A \r\n"),
         of_parts(MODEL + b"\r\n\r\na").replace(b"\r\n", b"\n"),

@@ -22,7 +22,8 @@ _MAX_PARTS = 256
 _MAX_HEAD_BYTES = 2 * 1024
 _BOUNDARY = re.compile(rb"--[^\r\n]{1,70}(?=\r\n)")
 _LINE_END = b"\r\n"
-_ENDS = (b"--", b"--\r\n")
+# SDKs for JavaScript have ended forms by an empty line.
+_ENDS = (b"--", b"--\r\n", b"--\r\n\r\n")
 _LENGTH_LINE = re.compile(rb"^content-length:[^\r]*\r\n", re.IGNORECASE | re.MULTILINE)
 
 
