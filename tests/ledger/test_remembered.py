@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -151,6 +152,41 @@ async def test_what_is_said_again_keeps_nobody_waiting(events: Recorder) -> None
     # What is refused was taken before: it is no debt that would have to be kept.
     told = [9, 0, 2]
     assert flaky.took == [f"settle {hold(number).id} {number}" for number in told]
+    await spooled.close()
+
+
+async def test_what_is_being_taken_meanwhile_is_said_again(events: Recorder) -> None:
+    """Who takes it may be a server that is none any more, when that is found out."""
+    flaky = FlakyLedger()
+    spooled = SpooledLedger(flaky, events, lineage=Lineage())
+    flaky.gate.clear()
+    settling = asyncio.create_task(spooled.settle(hold(1), used(1, 9)))
+    await flaky.asked.wait()
+    spooled.repeat()
+    flaky.gate.set()
+    await settling
+    assert await spooled.flush(PATIENCE) == 0
+
+    assert flaky.took == [f"settle {hold(1).id} 9"] * 2
+    await spooled.close()
+
+
+async def test_what_was_said_again_to_a_former_server_is_once_more(
+    events: Recorder,
+) -> None:
+    """A repetition that is under way while servers change counts for nothing."""
+    flaky = FlakyLedger()
+    spooled = SpooledLedger(flaky, events, lineage=Lineage())
+    await spooled.settle(hold(1), used(1, 9))
+    flaky.gate.clear()
+    flaky.asked.clear()
+    spooled.repeat()
+    await flaky.asked.wait()
+    spooled.repeat()
+    flaky.gate.set()
+    assert await spooled.flush(PATIENCE) == 0
+
+    assert flaky.took == [f"settle {hold(1).id} 9"] * 3
     await spooled.close()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from tokenweir.ledger.address import address_of
 from tokenweir.ledger.link import Link
 from tokenweir.ledger.redis import RedisStore
 from tokenweir.ledger.sentinel import PrimaryUnknownError, Sentinels
+from tokenweir.ledger.servers import connect
 
 TAGS = ("tw:001", "tw:002", "tw:003")
 DEADLINE_SECONDS = 0.2
@@ -100,20 +101,7 @@ async def test_a_new_primary_is_followed_though_the_old_one_answers(
 ) -> None:
     """Connections to the former are left once Sentinels name another."""
     monkeypatch.setattr(sentinel, "WATCH_SECONDS", 0.0)
-    primary = two_servers[0]
-
-    async def answer(
-        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        while data := await reader.read(65_536):
-            told = f"*2\r\n$9\r\n127.0.0.1\r\n${len(str(primary))}\r\n{primary}\r\n"
-            is_asked = b"SENTINEL" in data
-            writer.write(told.encode() if is_asked else b"+OK\r\n" * data.count(b"*"))
-        writer.close()
-
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listener:
-        port = listener.sockets[0].getsockname()[1]
-        url = f"redis+sentinel://127.0.0.1:{port}/m?protocol=2"
+    async with told_by([two_servers[0]]) as (told, url):
         link = Link(url, events, deadline_seconds=PATIENCE)
 
         async def where() -> int:
@@ -121,10 +109,91 @@ async def test_a_new_primary_is_followed_though_the_old_one_answers(
             return int(told["tcp_port"])
 
         assert await where() == two_servers[0]
-        primary = two_servers[1]
+        told[0] = two_servers[1]
         await until(lambda: is_at(where, two_servers[1]))
         await link.close()
     assert events.reasons == []
+
+
+async def test_another_primary_is_a_loss_without_any_connection(
+    two_servers: list[int], events: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the former had taken last is said again, though none to it is left to lose."""
+    monkeypatch.setattr(sentinel, "WATCH_SECONDS", 3_600.0)
+    async with told_by([two_servers[0]]) as (told, url):
+        servers = connect(url)
+        await servers.execute("PING")
+        await servers._pool.disconnect()  # type: ignore[attr-defined]
+        before = servers.losses
+        await servers.execute("PING")
+        assert servers.losses == before
+        await servers._pool.disconnect()  # type: ignore[attr-defined]
+        told[0] = two_servers[1]
+        await servers.execute("PING")
+
+        assert servers.losses == before + 1
+        await servers.close()
+    assert events.reasons == []
+
+
+async def test_the_first_sentinel_that_has_news_is_followed() -> None:
+    """Those that are behind have none; and none goes back for one that stays behind."""
+    async with told_by([1, 1, 1]) as (told, url):
+        sentinels = Sentinels(address_of(url))
+        found = []
+        for told[:] in ([1, 1, 1], [1, 1, 2], [1, 2, 2], [1, 2, 2], [1, 1, 1]):
+            await sentinels.look()
+            assert sentinels.named is not None
+            assert await sentinels.primary() == sentinels.named
+            found.append(sentinels.named[1])
+        await sentinels.close()
+
+    assert found == [1, 2, 2, 2, 1]
+
+
+async def test_most_sentinels_together_are_right(events: Recorder) -> None:
+    """A Sentinel that was asked first, and is cut off from the others, is outvoted."""
+    async with told_by([7, 1, 1]) as (told, url):
+        sentinels = Sentinels(address_of(url))
+        assert await sentinels.primary() == ("127.0.0.1", 7)
+        told[0] = None
+        await sentinels.look()
+
+        assert sentinels.named == ("127.0.0.1", 1)
+        await sentinels.close()
+    assert events.faults == []
+
+
+@contextlib.asynccontextmanager
+async def told_by(
+    ports_told: Sequence[int | None],
+) -> AsyncIterator[tuple[list[int | None], str]]:
+    """Run Sentinels that name these ports, which may be changed; none: no answer."""
+    told = list(ports_told)
+
+    def answering(number: int) -> Callable[..., Awaitable[None]]:
+        async def answer(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        ) -> None:
+            while data := await reader.read(65_536):
+                port = told[number]
+                if port is None:
+                    break
+                named = f"*2\r\n$9\r\n127.0.0.1\r\n${len(str(port))}\r\n{port}\r\n"
+                is_asked = b"SENTINEL" in data
+                reply = named.encode() if is_asked else b"+OK\r\n" * data.count(b"*")
+                writer.write(reply)
+            writer.close()
+
+        return answer
+
+    async with contextlib.AsyncExitStack() as stack:
+        hosts = []
+        for number in range(len(told)):
+            listener = await asyncio.start_server(answering(number), "127.0.0.1", 0)
+            await stack.enter_async_context(listener)
+            hosts.append(f"127.0.0.1:{listener.sockets[0].getsockname()[1]}")
+        yield told, f"redis+sentinel://{','.join(hosts)}/m?protocol=2"
 
 
 async def is_at(where: Callable[[], Awaitable[int]], port: int) -> bool:

@@ -96,7 +96,11 @@ class PatientPool(ConnectionPool):
         if since >= self._outdated_at:
             self._outdated_at = time.monotonic()
             self.losses += 1
-            await self.disconnect(inuse_connections=False)
+            for connection in tuple(self._available_connections):
+                # At once: redis-py's own `disconnect` of a pool closes later what
+                # somebody may use by then.
+                if connection in self._available_connections:
+                    await connection.disconnect(nowait=True)
 
     async def aclose(self) -> None:
         """Give up what is not finished, and close all connections."""

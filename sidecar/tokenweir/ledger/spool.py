@@ -88,6 +88,7 @@ class SpooledLedger:
         self._refused: deque[Call] = deque()
         self._again: deque[Call] = deque()
         self._taken: Remembered[Call] = Remembered()
+        self._repeats = 0
         self._replay: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._longest_pause_seconds = LONGEST_PAUSE_SECONDS
@@ -132,14 +133,15 @@ class SpooledLedger:
         Say again what the ledger has taken last: it may have forgotten that.
 
         Idempotent, as all calls are; returns at once. A tag that has begun anew since,
-        as in a ledger that was emptied, is told nothing: it has forgotten all.
+        as in a ledger that was emptied, is told nothing: it has forgotten all. What is
+        being taken at this moment is said again too, once it is: whoever takes it may be
+        a server that is none any more.
         """
+        self._repeats += 1
         calls = dict.fromkeys((*self._again, *self._taken.take()))
         self._again.clear()
-        self._again.extend(calls)
         if calls:
-            self._begin()
-            self._wake.set()  # it may be resting between refusals
+            self._say_again(calls)
 
     async def flush(self, deadline_seconds: float) -> int:
         """
@@ -171,8 +173,9 @@ class SpooledLedger:
 
     async def _deliver(self, hold: Hold, deliver: Call) -> None:
         async def call() -> None:
+            repeats = self._repeats
             await deliver()
-            self._remember(hold, deliver)
+            self._remember(hold, deliver, repeats)
 
         outcome = _Outcome.AWAY
         try:
@@ -186,10 +189,19 @@ class SpooledLedger:
             is_refused = outcome is _Outcome.REFUSED
             self._keep(call, self._refused if is_refused else self._waiting)
 
-    def _remember(self, hold: Hold, call: Call) -> None:
+    def _remember(self, hold: Hold, call: Call, repeats: int) -> None:
+        """Keep *call*, which began when there had been so many *repeats*."""
         if self._lineage is not None:
             epochs = self._lineage.epochs(part.tag for part in hold.parts)
-            self._taken.add(partial(_say_again, self._lineage, epochs, call))
+            again = partial(_unless_anew, self._lineage, epochs, call)
+            self._taken.add(again)
+            if repeats != self._repeats:
+                self._say_again([again])
+
+    def _say_again(self, calls: Iterable[Call]) -> None:
+        self._again.extend(calls)
+        self._begin()
+        self._wake.set()  # it may be resting between refusals
 
     async def _attempt(self, call: Call) -> _Outcome:
         try:
@@ -222,10 +234,12 @@ class SpooledLedger:
         pause = FIRST_PAUSE_SECONDS
         try:
             while queue := self._waiting or self._again or self._refused:
-                call = queue[0]
+                call, repeats = queue[0], self._repeats
                 outcome = await self._attempt(call)
+                # Whoever was told it again may be none any more as well.
+                is_void = queue is self._again and repeats != self._repeats
                 # It may have been dropped meanwhile, as the oldest of too many.
-                if queue and queue[0] is call:
+                if queue and queue[0] is call and not is_void:
                     self._put_away(queue, outcome)
                 if outcome is _Outcome.DONE:
                     pause = FIRST_PAUSE_SECONDS
@@ -252,6 +266,6 @@ class SpooledLedger:
             self._refused.append(queue.popleft())
 
 
-async def _say_again(lineage: Lineage, epochs: Mapping[str, str], call: Call) -> None:
+async def _unless_anew(lineage: Lineage, epochs: Mapping[str, str], call: Call) -> None:
     if await lineage.stands(epochs):
         await call()
