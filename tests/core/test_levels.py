@@ -92,6 +92,20 @@ def test_refused_callers_are_told_moments_apart() -> None:
     ]
 
 
+def test_queues_have_moments_of_their_own() -> None:
+    """
+    Where tenants share a limit, one's refusals, however large, put off its own only.
+    """
+    levels = Levels()
+    slots = replace(SLOTS, staggered=True)
+    loud, quiet = (replace(slots, queue=name) for name in ("loud", "quiet"))
+    take(levels, loud)
+
+    assert [told(levels, loud)[1] for _ in "abc"] == [1_000, 1_200, 1_400]
+    assert told(levels, quiet) == (1_000, 1_000)
+    assert told(levels, loud) == (1_000, 1_600)
+
+
 def test_only_limits_that_say_so_stagger() -> None:
     """
     Others have no cursor, and neither has a budget: its callers come when it turns.

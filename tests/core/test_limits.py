@@ -6,7 +6,7 @@ from tests.examples import NOW_MS, frugal_quotas
 from tokenweir.core.budget import MAX_SPENT
 from tokenweir.core.hold import Limit
 from tokenweir.core.limits import enforced, parts_of
-from tokenweir.core.partition import shared_tag_of, tag_of
+from tokenweir.core.partition import queue_of, shared_tag_of, tag_of
 from tokenweir.core.policy import Axis, Quota
 
 DAY_MS = 86_400_000
@@ -94,6 +94,19 @@ def test_a_limit_staggers_as_its_quota_does() -> None:
     assert limits(staggered)[0].staggered
     twins = limits(SLOWER, staggered, relaxed=(SLOWER.id,))
     assert [limit.staggered for limit in twins] == [False, True, True]
+
+
+def test_who_shares_a_limit_has_a_queue_of_its_own() -> None:
+    """Where only one tenant has a limit, or it does not stagger, there is none."""
+    plain = replace(TPM, id="plain", partition=("provider",))
+    shared = replace(TPM, id="shared", partition=("provider",), staggered=True)
+    own, *others = parts_of(
+        (replace(TPM, staggered=True), plain, shared), VALUES, NOW_MS
+    )
+    queues = {limit.quota: limit.queue for part in others for limit in part.limits}
+
+    assert {limit.queue for limit in own.limits} == {""}
+    assert queues == {"plain": "", "shared": queue_of(VALUES["tenant"])}
 
 
 def test_only_what_is_enforced() -> None:

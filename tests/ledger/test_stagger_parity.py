@@ -21,6 +21,7 @@ LIMITS = (
     Limit("rpm", Axis.REQUESTS, "tenant=acme", 60, 1, staggered=True),
     Limit("tpm", Axis.TOKENS, "tenant=acme", 1_000, 2_000, staggered=True),
     Limit("slots", Axis.CONCURRENCY, "tenant=acme", 0, 2, staggered=True),
+    Limit("all", Axis.TOKENS, "", 1_000, 2_000, staggered=True, queue="a"),
     Limit("plain", Axis.OUTPUT_TOKENS, "tenant=acme", 900, 900),
     Limit("trial", Axis.INPUT_TOKENS, "tenant=acme", 7, 7, shadow=True, staggered=True),
 )
@@ -71,6 +72,30 @@ async def test_refusals_at_one_moment_are_told_moments_apart(
     assert told[0] == told[1]
     assert [failure.wait_ms for failure in told[0]] == [1_000] * 4
     assert [failure.return_ms for failure in told[0]] == [1_000, 2_000, 3_000, 4_000]
+
+
+async def test_tenants_do_not_put_each_other_off(
+    ledgers: tuple[Clock, TaggedLedger, TaggedLedger],
+) -> None:
+    """
+    Of a limit that they share, a caller of one is told its true wait, however often and
+    for however much another one's are refused.
+    """
+    clock, *both = ledgers
+    loud, quiet = (
+        Limit("fair", Axis.TOKENS, "", 60_000, 60_000, staggered=True, queue=name)
+        for name in ("loud", "quiet")
+    )
+    for ledger in both:
+        taken = asking(0, (loud,), Amounts(1, 59_500), clock)
+        assert isinstance(await ledger.reserve(taken), Granted)
+        for number in range(1, 9):
+            hold = asking(number, (loud,), Amounts(1, 25_000), clock)
+            await ledger.reserve(hold)
+        answer = await ledger.reserve(asking(9, (quiet,), Amounts(1, 1_500), clock))
+
+        assert isinstance(answer, Denied)
+        assert answer.failures[0].wait_ms == answer.failures[0].return_ms == 1_000
 
 
 async def test_a_cursor_decays_and_admits_nobody(

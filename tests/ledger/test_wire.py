@@ -144,7 +144,9 @@ def test_a_denial_that_is_staggered_is_read() -> None:
     assert isinstance(answer, Denied)
     assert [why.return_ms for why in answer.failures] == [90_400]
     assert [why.return_ms for why in answer.shadowed] == [1_000]
-    assert (arguments[12], arguments[17]) == (2, 1)
+    assert (arguments[12:14], arguments[18]) == ([2, "-"], 1)
+    own = replace(SHARE, limits=(replace(limits[0], queue="a1"),))
+    assert wire.share_arguments(own)[12:14] == [2, "a1"]
 
 
 def test_a_grant_without_limits_is_read() -> None:

@@ -35,6 +35,8 @@ class Limit:
         thresholds: Ditto: shares of the capacity that are told, in percent.
         hard_limit: Ditto: what is enforced instead of the capacity, if it is above.
         staggered: Who is refused is told a moment of its own (see `core.stagger`).
+        queue: Who is told moments one after the other: the tenant's callers, by its
+            code, where others have the limit, too; ``""``: all.
     """
 
     quota: str
@@ -47,6 +49,7 @@ class Limit:
     thresholds: tuple[int, ...] = ()
     hard_limit: int = 0
     staggered: bool = False
+    queue: str = ""
 
     @property
     def most(self) -> int:

@@ -35,7 +35,7 @@ class Levels:
         slots: Of limits on concurrency, ditto.
         spendings: Of budgets, by that key and the start of the window.
         crossings: Thresholds that were passed and not told yet.
-        cursors: When the last refused caller was told to come back, by limit.
+        cursors: When the last refused caller was told to come back, by limit and queue.
     """
 
     buckets: dict[str, Bucket] = field(default_factory=dict)
@@ -86,13 +86,14 @@ class Levels:
         if not limit.staggered or limit.axis in BUDGETS:
             return failure
         key, wait_ms = key_of(limit), failure.wait_ms
+        name = f"{key}|{limit.queue}" if limit.queue else key
         if limit.axis is Axis.CONCURRENCY:
             step = self._slots(key).step_ms(limit.capacity)
         else:
             step = stagger.step_ms(failure.requested, limit.rate)
-        cursor = self.cursors.get(key, 0)
+        cursor = self.cursors.get(name, 0)
         place = stagger.place_ms(cursor, now_ms, wait_ms, step)
-        self.cursors[key] = place
+        self.cursors[name] = place
         return replace(failure, stagger_ms=place - now_ms - wait_ms)
 
     def state(self, limit: Limit, now_ms: int) -> LimitState:

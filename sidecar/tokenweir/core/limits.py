@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from tokenweir.core.budget import MAX_SPENT
 from tokenweir.core.hold import Limit, Part
-from tokenweir.core.partition import shared_tag_of, tag_of
+from tokenweir.core.partition import queue_of, shared_tag_of, tag_of
 from tokenweir.core.policy import Axis, Budget, OnExceeded, Quota
 from tokenweir.core.window import Calendar, windows_at
 
@@ -49,11 +50,18 @@ def parts_of(
         own_values = relaxed.get(quota.id, values)
         partition = ",".join(f"{key}={own_values[key]}" for key in quota.partition)
         tag = own if "tenant" in quota.partition else shared_tag_of(quota.id, partition)
-        limits = by_tag.setdefault(tag, [])
         is_relaxed = quota.id in relaxed
-        limits.append(_limit(quota, partition, now_ms, is_relaxed=is_relaxed))
+        limits = [_limit(quota, partition, now_ms, is_relaxed=is_relaxed)]
         if is_relaxed:
             limits += _throttled(quota, partition, quotas)
+        if tag != own:
+            # No tenant's refusals put off another's callers.
+            queue = queue_of(values["tenant"])
+            limits = [
+                replace(each, queue=queue) if each.staggered else each
+                for each in limits
+            ]
+        by_tag.setdefault(tag, []).extend(limits)
     return tuple(Part(tag, tuple(limits)) for tag, limits in by_tag.items())
 
 

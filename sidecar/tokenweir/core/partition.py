@@ -38,6 +38,12 @@ def shared_tag_of(quota: str, partition: str) -> str:
     return f"tw:s{_shard(f'{quota}|{partition}'):03d}"
 
 
+def queue_of(tenant: str) -> str:
+    """Return what stands for the *tenant* where its callers come one after the other."""
+    digest = hashlib.sha256(tenant.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:USER_DIGITS]
+
+
 def tenant_tags() -> tuple[str, ...]:
     """Return every tag that `tag_of` can return."""
     return tuple(f"tw:{shard:03d}" for shard in range(TAGS_OF_A_KIND))

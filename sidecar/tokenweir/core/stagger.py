@@ -6,7 +6,8 @@ Theory of operation
 
 A hundred callers that are refused at once would all be told the same moment, the one
 when the first of them fits. There they would be refused again, but for that one, and so
-on: a wave at each step. So each limit has a *cursor*: the moment that the last refused
+on: a wave at each step. So each limit has a *cursor*, and one for each tenant if
+tenants share it (see `tokenweir.core.hold.Limit.queue`): the moment that the last refused
 caller was told. The next one is told a moment later, by as long as its own request takes
 to be earned back: just when it would fit if all came as they were told.
 
@@ -19,6 +20,8 @@ Rule 1: nobody is told less than its wait, nor more than that and `WINDOW_MS`.
 
 Rule 2: admission never reads the cursor. Who comes early, or was never refused, is
 admitted if there is room. It is advice to callers, not a queue.
+
+Rule 3: refusals are free, so a tenant's put off nobody but its own callers.
 
 WARNING: `ledger/lua/levels.lua` is this module's twin. Change both, and run
 `tests/ledger/test_stagger_parity.py`.

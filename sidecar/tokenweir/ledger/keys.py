@@ -8,7 +8,8 @@ The ledger's keys in Redis.
     {tw:017}:d:<limit>      median time that a slot was held, in ms
     {tw:017}:w:<start>:<limit>  budget in the window that starts then (ms):
                             "spent reserved told end"
-    {tw:017}:c:<limit>      moment that the last refused caller was told, in ms
+    {tw:017}:c:<limit>      moment that the last refused caller was told, in ms;
+                            of a limit that tenants share: <limit>|<queue>
     {tw:017}:h:<hold id>    hold or tombstone: hash
     {tw:017}:x              holds: sorted set of ids by expiry, in ms
     {tw:017}:r              output rates by model: hash

@@ -28,6 +28,7 @@ from tokenweir.core.window import Window
 Argument = str | int
 # What `reserve` answers where windows do not cover the present.
 STALE = -2
+_STAGGERED = 2
 
 
 def share_arguments(share: Share) -> list[Argument]:
@@ -51,6 +52,8 @@ def share_arguments(share: Share) -> list[Argument]:
             limit.capacity,
             _mode(limit),
         )
+        if _mode(limit) == _STAGGERED:
+            arguments.append(limit.queue or "-")
         if limit.axis in BUDGETS:
             arguments += (limit.most, *limit.turns, thresholds_text(limit.thresholds))
     return [*arguments, SEPARATOR.join(share.labels.values())]
@@ -183,7 +186,7 @@ def _failure(
 
 def _mode(limit: Limit) -> int:
     """Return 1 in shadow mode, 2 if refused callers are staggered, else 0."""
-    return 1 if limit.shadow else 2 * limit.staggered
+    return 1 if limit.shadow else _STAGGERED * limit.staggered
 
 
 def _labels(text: str) -> dict[str, str]:

@@ -42,6 +42,7 @@ local function read_share()
     limit.capacity = whole(BUDGETS[limit.axis] and MAX_SPENT or MAX_TOKENS)
     local mode = whole(2)
     limit.is_shadow, limit.is_staggered = mode == 1, mode == 2
+    limit.queue = limit.is_staggered and text() or '-'
     limit.turns, limit.thresholds = {}, '-'
     if BUDGETS[limit.axis] then
       limit.most = whole(MAX_SPENT)

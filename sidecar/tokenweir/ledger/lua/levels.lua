@@ -7,7 +7,8 @@
 -- root:d:<limit>  the median of how long slots were held, in ms
 -- root:w:<start>:<limit>  a budget in the window that starts then:
 --                 "spent reserved told end", in nano-USD or tokens, percent, ms
--- root:c:<limit>  when the last caller that was refused was told to come back, in ms
+-- root:c:<limit>  when the last caller that was refused was told to come back, in ms;
+--                 of a limit that tenants share "<limit>|<queue>", for each of them
 --
 -- Buckets and budgets are read once and written once a call, by `write_levels`.
 local loaded, changed = {}, {}
@@ -223,6 +224,9 @@ end
 -- Nothing else reads it.
 local function stagger(limit, amount)
   local name = root .. ':c:' .. limit.key
+  if limit.queue ~= '-' then
+    name = name .. '|' .. limit.queue
+  end
   local cursor = tonumber(redis.call('GET', name) or 0)
   local first = now + limit.wait
   local place = first
