@@ -67,6 +67,7 @@ models:
       deadline: 200ms
       min_bytes: 1000
       max_bytes: 200000
+    calibration: true
     timeout_class: slow
   claude-*: {{provider: claude}}
 tenants:

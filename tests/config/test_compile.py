@@ -180,6 +180,27 @@ def test_a_model_with_everything() -> None:
 
 
 @pytest.mark.parametrize(
+    ("of_policy", "of_model", "calibrated"),
+    [
+        ({}, {}, True),
+        ({"calibration": False}, {}, False),
+        ({"calibration": False}, {"calibration": True}, True),
+        ({}, {"calibration": False}, False),
+        ({"calibration": True}, {"calibration": None}, True),
+    ],
+)
+def test_whether_estimates_are_corrected(
+    of_policy: dict[str, Any], of_model: dict[str, Any], calibrated: bool
+) -> None:
+    """As the model says, else as the policy does; families of names too."""
+    models = {name: {"provider": "a", **of_model} for name in ("m", "f-*")}
+    policy = compiled(models=models, **of_policy)
+
+    assert policy.models["m"].calibrated is calibrated
+    assert policy.model_families[0].calibrated is calibrated
+
+
+@pytest.mark.parametrize(
     ("fields", "known"), [({}, False), ({"max_output_tokens": 16_384}, True)]
 )
 def test_a_default_is_no_knowledge(fields: dict[str, Any], known: bool) -> None:

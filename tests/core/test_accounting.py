@@ -112,6 +112,17 @@ def test_reported_in_part(counted: int, charged: int) -> None:
     assert usage.total_output_tokens == charged
 
 
+def test_a_correction_makes_no_input_cheaper() -> None:
+    """Less may be reserved; without a report the count before corrections is owed."""
+    less = replace(ticket(), uncorrected=70)
+    none = TokenUsage(output_tokens=5)
+
+    assert ticket().owed_input == 30
+    assert counted_usage(less, ResponseFacts(), 5).input_tokens == 70
+    assert counted_usage(less, ResponseFacts(usage=none), 5).input_tokens == 70
+    assert counted_usage(less, ResponseFacts(usage=REPORT), 5) == REPORT
+
+
 def test_reasoning_is_not_charged_twice() -> None:
     """What a part report says of reasoning is a part of what was counted."""
     facts = ResponseFacts(usage=TokenUsage(input_tokens=9, reasoning_tokens=30))

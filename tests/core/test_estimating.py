@@ -31,4 +31,6 @@ def test_all_that_the_policy_says() -> None:
     assert (asked.prompt, asked.model, asked.tokenizer) == (PROMPT, "upstream", "qwen")
     assert asked.hints == Hints(place, 5, server)
     assert asked.hints != NO_HINTS
+    off = Target(provider, replace(told, calibrated=False), "upstream")
+    assert not count_prompt(off, SUBJECT, PROMPT).hints.is_corrected
     assert "127.0.0.1" not in repr(asked)

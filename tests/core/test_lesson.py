@@ -8,10 +8,23 @@ import pytest
 
 from tests.examples import SUBJECT, ticket
 from tokenweir.core.calibration import Place
-from tokenweir.core.dialects.base import ResponseFacts
+from tokenweir.core.dialects.base import (
+    Media,
+    MediaKind,
+    Message,
+    Prompt,
+    ResponseFacts,
+    Tool,
+)
 from tokenweir.core.dialects.facts import MAX_RETAINED_BYTES
 from tokenweir.core.hold import Outcome, Settlement
-from tokenweir.core.lesson import Lesson, lesson_of, place_of
+from tokenweir.core.lesson import (
+    MAX_NAME_CHARS,
+    Lesson,
+    is_comparable,
+    lesson_of,
+    place_of,
+)
 from tokenweir.core.plausible import IMPLAUSIBLE_REPORT
 from tokenweir.core.ticket import Ticket
 from tokenweir.core.usage import Source, TokenUsage
@@ -48,6 +61,7 @@ def test_a_whole_exchange() -> None:
     ("of", "known", "settled"),
     [
         (asked(counting_model=""), facts(), SETTLED),
+        (asked(calibrated=False), facts(), SETTLED),
         (asked(), facts(), replace(SETTLED, source=Source.COUNTED)),
         (asked(), facts(), replace(SETTLED, outcome=Outcome.CUT)),
         (asked(), facts(), replace(SETTLED, flags=(IMPLAUSIBLE_REPORT,))),
@@ -71,6 +85,7 @@ def test_nothing_is_learned(
 def test_of_one_side_alone() -> None:
     """A prompt with pictures teaches output only, a long answer input only."""
     of_output = lesson_of(asked(text_tokens=0), facts(), SETTLED)
+    tried = lesson_of(asked(choices=2), facts(), SETTLED)
     of_input = lesson_of(asked(), facts(text_bytes=MAX_RETAINED_BYTES + 1), SETTLED)
     heard = replace(SETTLED, usage=replace(USAGE, audio_input_tokens=3))
     of_sound = lesson_of(asked(), facts(), heard)
@@ -80,5 +95,44 @@ def test_of_one_side_alone() -> None:
     assert of_input is not None
     assert (of_input.estimated_input, of_input.texts) == (30, ())
     assert of_input.reported_output == 0
+    assert tried is not None
+    assert (tried.estimated_input, tried.texts) == (30, ())
     assert of_sound is not None
     assert of_sound.estimated_input == 0
+
+
+HELLO = (Message("user", ("hello",)),)
+WEATHER = Tool("weather", "Tells it.", {"type": "object"})
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        Prompt(HELLO),
+        Prompt((Message("tool", ("x",), "a" * MAX_NAME_CHARS),)),
+        Prompt(HELLO, (WEATHER, Tool("now", "Tells it."))),
+        Prompt(HELLO, (WEATHER,), "weather"),
+        Prompt(HELLO, (), "none"),
+    ],
+)
+def test_prompts_that_can_be_compared(prompt: Prompt) -> None:
+    """Texts, and tools that are defined here."""
+    assert is_comparable(prompt)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        Prompt(HELLO, token_ids=1),
+        Prompt(HELLO, is_partial=True),
+        Prompt(HELLO, extra_texts=("{}",)),
+        Prompt(HELLO, (WEATHER,), "none"),
+        Prompt(HELLO, (WEATHER, Tool("web_search"))),
+        Prompt((Message("user", ("x",), media=(Media(MediaKind.IMAGE),)),)),
+        Prompt((Message("user", ("x",), "a" * (MAX_NAME_CHARS + 1)),)),
+        Prompt((*HELLO, Message("", is_guessed=True))),
+    ],
+)
+def test_prompts_that_can_not_be_compared(prompt: Prompt) -> None:
+    """The model may read less than is here, or more."""
+    assert not is_comparable(prompt)

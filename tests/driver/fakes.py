@@ -140,6 +140,7 @@ class Count:
     tokens: int = 30
     source: Source = Source.COUNTED
     text_tokens: int = 0
+    uncorrected: int = 0
 
 
 @dataclass

@@ -16,6 +16,7 @@ from tests.cases.scene import Scene
 from tests.pod import CREDENTIAL, PATIENCE_SECONDS, Pod, until
 from tests.scripted_upstream import reply
 from tests.tokenizers.files import write_tokenizer
+from tokenweir.core.bucket import UNITS_PER_TOKEN
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
@@ -28,6 +29,9 @@ CALLS = 6
 PROBE, STEADY, ABSURD, WITHOUT = "local-0", "local-1", "local-2", "local-3"
 # Counted by a file, and by a server.
 FILE, SERVER = "file-7b", "server-7b"
+# Nothing is learned of: its prompts have what servers ignore, or the policy says so.
+PADDED, OFF = "local-4", "off-7b"
+HALVED = "local-5"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -43,6 +47,7 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene
             "local-*": {"provider": "openai"},
             FILE: {"provider": "openai", "tokenizer": f"file:{file}"},
             SERVER: {"provider": "openai", "tokenize": server},
+            OFF: {"provider": "openai", "calibration": False},
         }
 
     options = {"arguments": ["--ledger-timeout-ms", "1000"]}
@@ -65,6 +70,7 @@ class App:
         *,
         text: str = TEXT,
         counted: bytes = b"",
+        **members: str,
     ) -> int:
         """
         Return the input tokens that one call of *model* has reserved.
@@ -77,7 +83,7 @@ class App:
         self.scene.upstream.choose(
             lambda asked: [counts if asked.target == "/tokenize" else answers]
         )
-        answer = await ask((pod or self.scene.pod).port, model, text)
+        answer = await ask((pod or self.scene.pod).port, model, text, **members)
         assert answer.status == 200
         shown = answer.header("x-ratelimit-remaining-tokens")
         assert shown is not None
@@ -93,10 +99,11 @@ def usage(reported: int) -> dict[str, int]:
     return tokens | {"total_tokens": reported + 1}
 
 
-async def ask(port: int, model: str, text: str = TEXT) -> Answer:
+async def ask(port: int, model: str, text: str = TEXT, **members: str) -> Answer:
     """Send the request."""
     turns = [{"role": "user", "content": text}]
-    body = OPENAI.request(model=model, messages=turns, stream=False, max_tokens=1)
+    asked: dict[str, Any] = {"model": model, "messages": turns, **members}
+    body = OPENAI.request(stream=False, max_tokens=1, **asked)
     return await call(port, request(body))
 
 
@@ -197,3 +204,31 @@ async def test_files_and_servers_count(stage: Scene) -> None:
     assert question["model"] == SERVER
     assert question["messages"] == [{"role": "user", "content": TEXT}]
     assert CREDENTIAL not in stage.pod.processors[0].log.read_text()
+
+
+async def test_a_caller_makes_nothing_cheaper(stage: Scene) -> None:
+    """
+    What servers ignore teaches nothing, nor does a model that the policy leaves as it
+    is; and what was learned is no discount on what is not reported.
+    """
+    app = App(await stage.clear())
+    estimate = await app.reserved(PROBE, reported=400)
+    for _ in range(CALLS):
+        await app.reserved(PADDED, estimate, x_pad=TEXT)
+        await app.reserved(OFF, estimate // 2)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while await app.reserved(HALVED, estimate // 2) == estimate:
+            pass
+    reserved = [await app.reserved(model, estimate) for model in (PADDED, OFF, HALVED)]
+    unreported = reply(OPENAI.reply("Hi", usage=None))
+    stage.upstream.choose(lambda _: [unreported])
+    await ask(stage.pod.port, HALVED)
+    await until(stage.pod.ledger.nothing_held)
+    state = await stage.pod.ledger.snapshot()
+    [bucket] = state.buckets.values()
+    used = bucket.capacity - bucket.level_units / UNITS_PER_TOKEN
+    charged = round(used - (CAPACITY - app.left))
+
+    assert reserved[:2] == [estimate, estimate]
+    assert reserved[2] < 0.7 * estimate
+    assert charged == estimate + 1

@@ -593,9 +593,40 @@ async def test_what_was_learned_corrects_generated_text(
     counter.close()
 
 
+async def test_a_correction_may_be_done_without(vocabularies: Vocabularies) -> None:
+    """The policy may say so; and what a prompt was before it is told in any case."""
+    counter = recalling(vocabularies, replace(DOUBLED, mean=-693_147), Side.INPUT)
+    prompt = ask("hello " * 50)
+    halved = await counter.count_prompt(prompt, "local-7b", None, Hints(PLACE))
+    off = Hints(PLACE, is_corrected=False)
+    plain = await counter.count_prompt(prompt, "local-7b", None, off)
+
+    assert halved.tokens == pytest.approx(plain.tokens / 2, abs=1)
+    assert halved.uncorrected == plain.uncorrected == plain.tokens
+    counter.close()
+
+
+async def test_no_correction_makes_generated_text_cheaper(
+    vocabularies: Vocabularies,
+) -> None:
+    """It is counted where nothing was reported, and callers have had a part in both."""
+    counter = recalling(vocabularies, replace(DOUBLED, mean=-693_147), Side.OUTPUT)
+    words = ["hello " * 100]
+    plain = await counter.count_texts(words, "local-7b", None)
+    halved = await counter.count_texts(words, "local-7b", None, place=PLACE)
+    rest = await counter.count_texts(
+        words, "local-7b", None, place=PLACE, dropped_bytes=600
+    )
+
+    assert halved.tokens == plain.tokens
+    assert rest.tokens == 2 * plain.tokens
+    counter.close()
+
+
 @pytest.mark.parametrize(
     "prompt",
     [
+        Prompt((*ask("x").messages, Message("", ("pad",), is_guessed=True))),
         Prompt((Message("user", ("x",), media=(Media(MediaKind.IMAGE),)),)),
         Prompt((Message("user", ("x",)),), token_ids=1),
         Prompt((Message("user", ("x",)),), is_partial=True),

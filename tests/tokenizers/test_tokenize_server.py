@@ -402,6 +402,13 @@ async def test_who_leaves_takes_the_question_along(scene: Scene, vllm: Vllm) -> 
     assert scene.servers._in_flight == 0
 
 
+def test_a_message_of_nothing_is_left_out() -> None:
+    """What is beside the messages may hold no text: it has no frame either."""
+    asked = Prompt((*CHAT.messages, Message("", is_guessed=True)))
+
+    assert question_of(asked, "m") == question_of(CHAT, "m")
+
+
 def test_half_surrogate_pairs() -> None:
     """Such a text is asked about like any other."""
     assert rb"\ud83d" in question_of(text("a\ud83d"), "m")

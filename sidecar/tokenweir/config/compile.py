@@ -58,7 +58,14 @@ def compile_policy(
     certificates) are by provider, *tokenize_credentials* by model.
     """
     models = {
-        name: _model(name, entry, tokenize_credentials.get(name))
+        name: _model(
+            name,
+            entry,
+            tokenize_credentials.get(name),
+            calibrated=file.calibration
+            if entry.calibration is None
+            else entry.calibration,
+        )
         for name, entry in file.models.items()
     }
     return Policy(
@@ -125,7 +132,9 @@ def _path_prefix(entry: ProviderEntry) -> str:
     return prefix.removesuffix(_ROOTS.get(entry.dialect, ""))
 
 
-def _model(name: str, entry: ModelEntry, credential: Secret | None) -> Model:
+def _model(
+    name: str, entry: ModelEntry, credential: Secret | None, *, calibrated: bool
+) -> Model:
     return Model(
         name=name,
         provider=entry.provider,
@@ -138,6 +147,7 @@ def _model(name: str, entry: ModelEntry, credential: Secret | None) -> Model:
         maximum_is_known="max_output_tokens" in entry.model_fields_set,
         message_tokens=entry.message_tokens,
         tokenize_server=compile_tokenize(entry, credential),
+        calibrated=calibrated,
     )
 
 

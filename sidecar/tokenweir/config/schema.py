@@ -43,7 +43,13 @@ from tokenweir.config.scalar import (
     Url,
     VersionPath,
 )
-from tokenweir.config.tokenize_entry import TokenizeEntry, Tokenizer
+from tokenweir.config.tokenize_entry import (
+    Calibration,
+    CalibrationOfModel,
+    MessageTokens,
+    TokenizeEntry,
+    Tokenizer,
+)
 
 RATE_FIELDS = (
     "requests_per_minute",
@@ -148,21 +154,14 @@ class ModelEntry(Entry):
         description="What is reserved if the app sets no cap. Without it: 4096, or "
         "`max_output_tokens` if that is less.",
     )
-    tokenizer: Tokenizer | None = Field(
-        default=None,
-        description="What counts for it: a tokenizer family, or `file:` and the absolute "
-        "path of a `tokenizer.json`. Without it: chosen by the model's name.",
-    )
-    message_tokens: Annotated[int, Field(ge=0, le=1_000)] | None = Field(
-        default=None,
-        description="Tokens that its chat template puts around each message. Without "
-        "it: as usual for its family.",
-    )
+    tokenizer: Tokenizer = None
+    message_tokens: MessageTokens = None
     tokenize: TokenizeEntry | None = Field(
         default=None,
         description="A server that is asked how many tokens a prompt has, such as the "
         "model's own vLLM. Without it: none is.",
     )
+    calibration: CalibrationOfModel = None
     timeout_class: Name | None = Field(
         default=None,
         description="Class from `timeouts`. Without it: the route's, else `default`.",
@@ -389,6 +388,7 @@ class PolicyFile(Entry):
         default="closed",
         description="Default for tenants: see there.",
     )
+    calibration: Calibration = True
     prices: PricesEntry = Field(
         default_factory=PricesEntry,
         description="What is not public about prices. Without it: list prices.",

@@ -78,10 +78,38 @@ def _bounded(duration_ms: int) -> int:
     return duration_ms
 
 
-Tokenizer = Annotated[
+_Tokenizer = Annotated[
     str,
     PlainValidator(parse_tokenizer),
     WithJsonSchema({"type": "string", "pattern": f"^(?:{_NAME}|file:/.+)$"}),
+]
+Tokenizer = Annotated[
+    _Tokenizer | None,
+    Field(
+        description="What counts for it: a tokenizer family, or `file:` and the absolute "
+        "path of a `tokenizer.json`. Without it: chosen by the model's name."
+    ),
+]
+MessageTokens = Annotated[
+    Annotated[int, Field(ge=0, le=1_000)] | None,
+    Field(
+        description="Tokens that its chat template puts around each message. Without "
+        "it: as usual for its family."
+    ),
+]
+Calibration = Annotated[
+    bool,
+    Field(
+        description="Whether estimates of tokens are corrected by what reports have "
+        "taught, and reports teach. `false`: built-in ratios stay as they are."
+    ),
+]
+CalibrationOfModel = Annotated[
+    bool | None,
+    Field(
+        description="Whether its estimates are corrected by what reports have taught. "
+        "Without it: the policy's."
+    ),
 ]
 Size = Annotated[int, Field(ge=0, le=MAX_BYTES)]
 

@@ -8,7 +8,8 @@ From what was seen of a response to what is charged.
     nothing readable       input as estimated, output from the bytes
     refused before work    nothing, but the requests
 
-Input is owed as soon as the request was forwarded and not refused.
+Input is owed as soon as the request was forwarded and not refused. As estimated is
+never below the count before corrections: who chooses the prompts can have them learned.
 """
 
 from __future__ import annotations
@@ -100,13 +101,10 @@ def counted_usage(
     """Return what is owed when *output_tokens* were counted of what passed."""
     output_tokens = min(output_tokens, generated_at_most(ticket))
     if facts.usage is None:
-        return TokenUsage(
-            input_tokens=ticket.hold.amounts.input_tokens,
-            output_tokens=output_tokens,
-        )
+        return TokenUsage(input_tokens=ticket.owed_input, output_tokens=output_tokens)
     usage = facts.usage
     if usage.total_input_tokens == 0:
-        usage = replace(usage, input_tokens=ticket.hold.amounts.input_tokens)
+        usage = replace(usage, input_tokens=ticket.owed_input)
     missing = output_tokens - usage.total_output_tokens
     if missing > 0:
         usage = replace(usage, output_tokens=usage.output_tokens + missing)

@@ -20,11 +20,13 @@ class Hints:
             is to be used.
         message_tokens: Tokens around each message, as the policy says it, or None.
         server: Who can be asked for the count, or None.
+        is_corrected: Whether corrections are used.
     """
 
     place: Place | None = None
     message_tokens: int | None = None
     server: TokenizeServer | None = field(default=None, repr=False)
+    is_corrected: bool = True
 
 
 NO_HINTS = Hints()

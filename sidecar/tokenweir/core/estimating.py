@@ -14,5 +14,10 @@ def count_prompt(target: Target, subject: Subject, prompt: Prompt) -> CountPromp
     """Return how to ask for the tokens of *prompt*, which *subject* sends to *target*."""
     model, name = target.model, target.upstream_name
     assert model is not None, "what names no model has no prompt"
-    hints = Hints(place_of(subject, name), model.message_tokens, model.tokenize_server)
+    hints = Hints(
+        place_of(subject, name),
+        model.message_tokens,
+        model.tokenize_server,
+        model.calibrated,
+    )
     return CountPrompt(prompt, name, model.tokenizer, hints)

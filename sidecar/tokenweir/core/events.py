@@ -67,12 +67,16 @@ class Counted:
     The count that was asked for is *tokens*.
 
     *text_tokens* are those of a prompt that is all text, before any correction; 0:
-    nothing can be learned from it.
+    nothing can be learned from it. *uncorrected* are those of any prompt.
     """
 
     tokens: int
     source: Source
     text_tokens: int = 0
+    uncorrected: int = 0
+
+
+NOT_COUNTED = Counted(0, Source.COUNTED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 What estimates can learn from an exchange.
 
 Only what the provider reported of a whole answer teaches anything. Input is compared if
-the prompt was nothing but text that was seen here; what came from a cache is a part of
-it. Output is compared if all of it is text that was kept here. If something hidden was
-generated, or a tool of the provider's was used, neither is: both have tokens that no
-text accounts for.
+the prompt was nothing but text that was seen here and that every model reads (see
+`is_comparable`); what came from a cache is a part of it. Output is compared if all of it
+is text that was kept here. If something hidden was generated, or a tool of the
+provider's was used, neither is: both have tokens that no text accounts for.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tokenweir.core.calibration import Place, reported_input, reported_output
-from tokenweir.core.dialects.base import ResponseFacts
+from tokenweir.core.dialects.base import Prompt, ResponseFacts
 from tokenweir.core.dialects.facts import MAX_RETAINED_BYTES
 from tokenweir.core.hold import Outcome, Settlement, Subject
 from tokenweir.core.plausible import IMPLAUSIBLE_REPORT
 from tokenweir.core.ticket import Ticket
 from tokenweir.core.usage import Source
+
+# A longer name is none: it may be a prompt as well.
+MAX_NAME_CHARS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,26 @@ class Lesson:
     tokenizer: str | None = None
 
 
+def is_comparable(prompt: Prompt) -> bool:
+    """
+    Tell if *prompt* is text that was seen here, all of it, and that every model reads.
+
+    What some servers leave out, a caller could send to have estimates learned that are
+    too low: what nobody here knows, schemas that only bound the answer, tools that may
+    not be called, names that are texts. Of hosted tools more is read than is here.
+    """
+    if prompt.token_ids or prompt.is_partial or prompt.extra_texts:
+        return False
+    if prompt.tools and prompt.tool_choice == "none":
+        return False
+    if not all(each.description or each.parameters for each in prompt.tools):
+        return False
+    return not any(
+        each.media or each.is_guessed or len(each.name or "") > MAX_NAME_CHARS
+        for each in prompt.messages
+    )
+
+
 def place_of(subject: Subject, model: str) -> Place:
     """Return where *subject*'s estimates are made; *model*: as the provider calls it."""
     return Place(subject.tenant, subject.provider, model, subject.route)
@@ -59,7 +82,9 @@ def lesson_of(
     estimated, read = ticket.text_tokens, reported_input(usage)
     written = reported_output(usage)
     is_whole = facts.text_bytes <= MAX_RETAINED_BYTES
-    texts = tuple(facts.texts) if is_whole and written else ()
+    # Of several answers that were tried (`best_of`) not all may have been sent.
+    is_all = is_whole and ticket.choices == 1
+    texts = tuple(facts.texts) if is_all and written else ()
     if not (estimated and read) and not texts:
         return None
     return Lesson(
@@ -76,6 +101,7 @@ def lesson_of(
 def _teaches(ticket: Ticket, facts: ResponseFacts, settlement: Settlement) -> bool:
     return (
         bool(ticket.counting_model)
+        and ticket.calibrated
         and settlement.source is Source.REPORTED
         and settlement.outcome is Outcome.COMPLETED
         and facts.usage is not None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from tokenweir.core.admission import Plan, Target
 from tokenweir.core.commands import Forward
 from tokenweir.core.dialects.base import Edits, ModelRequest
-from tokenweir.core.events import RequestBody, RequestHead
+from tokenweir.core.events import NOT_COUNTED, Counted, RequestBody, RequestHead
 from tokenweir.core.hold import Granted, Hold
 from tokenweir.core.identify import COUNTING_ROUTE, KEY_HEADERS, Entry, is_key
 from tokenweir.core.policy import Policy, Secret
@@ -44,7 +44,7 @@ class Admitted:
         hold: What was reserved.
         granted: The ledger's answer.
         flags: Such as ``"ledger_open"``.
-        text_tokens: See `tokenweir.core.ticket.Ticket`.
+        counted: The input.
     """
 
     policy: Policy
@@ -52,7 +52,7 @@ class Admitted:
     hold: Hold
     granted: Granted
     flags: tuple[str, ...] = ()
-    text_tokens: int = 0
+    counted: Counted = NOT_COUNTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,9 @@ def _ticket(incoming: Incoming, admitted: Admitted) -> Ticket:
         max_output_tokens=model.max_output_tokens if model.maximum_is_known else None,
         expected_tokens=cap.expected,
         instead_of=(asked.provider.name, asked.upstream_name) if asked else None,
-        text_tokens=admitted.text_tokens,
+        text_tokens=admitted.counted.text_tokens,
+        uncorrected=admitted.counted.uncorrected,
+        calibrated=model.calibrated,
         prompt=incoming.body.prompt,
     )
 

@@ -181,6 +181,7 @@ class Model:
         maximum_is_known: The policy says `max_output_tokens`: it is no default of ours.
         message_tokens: Around each message; None: as usual for its family.
         tokenize_server: Who can be asked how many tokens a prompt has, or None.
+        calibrated: Estimates are corrected by what reports have taught.
     """
 
     name: str
@@ -193,6 +194,7 @@ class Model:
     maximum_is_known: bool = False
     message_tokens: int | None = None
     tokenize_server: TokenizeServer | None = None
+    calibrated: bool = True
 
 
 class OnExceeded(enum.StrEnum):

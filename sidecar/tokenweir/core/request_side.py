@@ -20,6 +20,7 @@ from tokenweir.core.downgrade import Attempt, next_attempt, with_next_model
 from tokenweir.core.errors import MalformedRequestError
 from tokenweir.core.estimating import count_prompt
 from tokenweir.core.events import (
+    NOT_COUNTED,
     Counted,
     Event,
     Refused,
@@ -117,7 +118,7 @@ class RequestSide:
         self._plan: Plan | None = None
         self._request: ModelRequest | None = None
         self._attempt = Attempt("")
-        self._input_tokens = self._text_tokens = 0
+        self._counted = NOT_COUNTED
         self._now_ms = now_ms
         self._turned = False
         self._tries = 0
@@ -201,7 +202,7 @@ class RequestSide:
     def reserve(self, event: Event) -> Step:
         """Ask for the worst case, now that the input is known; or try the next model."""
         assert isinstance(event, Counted)
-        self._input_tokens, self._text_tokens = event.tokens, event.text_tokens
+        self._counted = event
         is_unfit = self._exhausted_by and not isinstance(self._demand(), Amounts)
         if is_unfit and self._can_go_on(with_next_model(self._attempt)):
             return self._estimate()
@@ -355,10 +356,9 @@ class RequestSide:
         """Return the worst case, or why that can't be reserved of this model."""
         assert self._plan is not None
         assert self._request is not None
-        ceiling = admission.output_ceiling(
-            self._plan, self._request, self._input_tokens
-        )
-        amounts = Amounts(1, self._input_tokens, ceiling)
+        tokens = self._counted.tokens
+        ceiling = admission.output_ceiling(self._plan, self._request, tokens)
+        amounts = Amounts(1, tokens, ceiling)
         priced = admission.priced(self._plan, self._request, amounts, self._now_ms)
         if not isinstance(priced, Amounts):
             return priced
@@ -395,4 +395,4 @@ class RequestSide:
             self.head, self._entry, self._started_ms, self._request, self._body
         )
         told = (self._policy, self._plan, self.hold, granted, flags)
-        return forward(incoming, Admitted(*told, self._text_tokens))
+        return forward(incoming, Admitted(*told, self._counted))

@@ -232,7 +232,9 @@ class ResponseSide:
             max(0, facts.text_bytes - kept_bytes),
             self.ticket.counting_model,
             self.ticket.tokenizer,
-            place_of(self.ticket.hold.subject, self.ticket.counting_model),
+            place_of(self.ticket.hold.subject, self.ticket.counting_model)
+            if self.ticket.calibrated
+            else None,
         )
 
     def _body_seen(self) -> BodySeen:

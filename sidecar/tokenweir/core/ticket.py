@@ -37,6 +37,9 @@ class Ticket:
             for, if another one answers; else None.
         text_tokens: What the prompt was taken for, before any correction, if it is all
             text; 0: nothing can be learned from it.
+        uncorrected: What any prompt was taken for, before any correction: it is charged
+            no less where nothing is reported.
+        calibrated: See `tokenweir.core.policy.Model`.
         prompt: What of the prompt can repeat, or None: nobody asks.
         states: How the limits stood after the reserve.
         shadowed: Quotas in shadow mode that would have refused.
@@ -57,12 +60,19 @@ class Ticket:
     expected_tokens: int = 0
     instead_of: tuple[str, str] | None = None
     text_tokens: int = 0
+    uncorrected: int = 0
+    calibrated: bool = True
     prompt: PromptParts | None = None
     states: tuple[LimitState, ...] = ()
     shadowed: tuple[QuotaFailure, ...] = ()
     flags: tuple[str, ...] = ()
     governor_ms: float = 0.0
     ledger_ms: float = 0.0
+
+    @property
+    def owed_input(self) -> int:
+        """Input tokens that are charged where nothing is reported."""
+        return max(self.hold.amounts.input_tokens, self.uncorrected)
 
     def to_text(self) -> str:
         """Return what `from_text` reads."""

@@ -113,8 +113,8 @@ class RequestDriver:
                     count = await self._services.counter.count_prompt(
                         prompt, model, tokenizer, hints
                     )
-                    counted = Counted(count.tokens, count.source, count.text_tokens)
-                    todo += self._handle(counted)
+                    told = (count.source, count.text_tokens, count.uncorrected)
+                    todo += self._handle(Counted(count.tokens, *told))
                 case Reserve(hold):
                     todo += self._handle(await self._reserve(hold))
                 case Cancel(hold):

@@ -37,6 +37,10 @@ class Count(Protocol):
     def text_tokens(self) -> int:
         """Of a prompt that is all text, before any correction; else 0."""
 
+    @property
+    def uncorrected(self) -> int:
+        """Of any prompt, before any correction."""
+
 
 class Counter(Protocol):
     """Counts tokens within a bounded time, and never raises."""

@@ -36,6 +36,7 @@ from tokenweir.core.estimate import (
     text_tokens,
     tools_bytes,
 )
+from tokenweir.core.lesson import is_comparable
 from tokenweir.core.model_family import Family, family_for
 from tokenweir.core.policy import Policy
 from tokenweir.core.tokenizer_name import path_in
@@ -74,13 +75,15 @@ class Counted:
         source: ``COUNTED`` if our tokenizer counted, ``ESTIMATED`` if arithmetic was
             used for any of it: ratios, media, samples, corrections.
         text_tokens: Of a prompt that is all text and was counted whole, before any
-            correction; else 0.
+            correction, and that can be compared with a report; else 0.
+        uncorrected: Of any prompt, before any correction.
         factor: Of a correction; 1: none.
     """
 
     tokens: int
     source: Source
     text_tokens: int = field(default=0, compare=False)
+    uncorrected: int = field(default=0, compare=False)
     factor: float = field(default=1.0, compare=False)
 
 
@@ -208,16 +211,16 @@ class TokenCounter:
                 return Counted(told, Source.COUNTED)
         family = self._family(model, tokenizer, hints.message_tokens)
         has_media = any(message.media for message in prompt.messages)
-        is_text = not (has_media or prompt.token_ids or prompt.is_partial)
+        place = hints.place if hints.is_corrected else None
         return await self._answer(
             _Job(
                 family,
                 _lane_bytes(prompt),
                 lambda count: estimate_parts(prompt, family, count, count.is_late),
-                self._recalled(hints.place, Side.INPUT),
+                self._recalled(place, Side.INPUT),
                 1,
                 estimated=has_media or family.ratios is not None,
-                teaches=is_text,
+                teaches=is_comparable(prompt),
             ),
             partial(_unseen_prompt, prompt),
         )
@@ -250,8 +253,10 @@ class TokenCounter:
             ),
             partial(_unseen, text_bytes(text)),
         )
-        dropped = _dropped(dropped_bytes, counted.tokens, text)
-        return replace(counted, tokens=counted.tokens + dropped)
+        # It is for what nobody has reported, and no correction makes that cheaper.
+        tokens = max(counted.tokens, counted.uncorrected)
+        dropped = _dropped(dropped_bytes, tokens, text)
+        return replace(counted, tokens=tokens + dropped)
 
     def _family(
         self, model: str, tokenizer: str | None, message_tokens: int | None = None
@@ -312,6 +317,7 @@ class TokenCounter:
             max(job.least, parts.other + text),
             Source.ESTIMATED if is_estimate else Source.COUNTED,
             math.ceil(parts.text) if job.teaches and not count.estimated else 0,
+            max(job.least, parts.other + math.ceil(parts.text)),
             correction.factor,
         )
 

@@ -189,12 +189,16 @@ def question_of(prompt: Prompt, model: str) -> bytes:
         return _json({"model": model, "prompt": "".join(texts)})
     content: dict[str, object] = {
         "model": model,
-        "messages": [*map(_message, prompt.messages)],
+        "messages": [*map(_message, filter(_is_read, prompt.messages))],
         "add_generation_prompt": True,
     }
     if prompt.tools:
         content["tools"] = [*map(_tool, prompt.tools)]
     return _json(content)
+
+
+def _is_read(message: Message) -> bool:
+    return bool(message.role or message.texts)
 
 
 def _message(message: Message) -> dict[str, str]:

@@ -92,6 +92,39 @@ def test_rest() -> None:
     assert content.texts == ["text", "schema", "gauge"]
 
 
+@pytest.mark.parametrize(
+    ("holder", "is_guessed"),
+    [
+        ({"known": "x"}, False),
+        ({"read": "x"}, False),
+        ({"x_pad": "words"}, True),
+        ({"truncate_prompt_tokens": 100}, True),
+        ({"plugins": [{"id": "web"}]}, True),
+        ({"future": None}, False),
+        ({"min_tokens": 5}, False),
+        ({"min_tokens": "words"}, True),
+    ],
+)
+def test_what_is_a_guess(holder: dict[str, object], is_guessed: bool) -> None:
+    """What nobody here knows may be read or not; settings without text are not read."""
+    content = Content()
+    content.add_rest({"known": 1}, {"known"})
+    content.add_rest(holder, {"known"}, {"read"})
+
+    assert content.is_guessed is content.message("user").is_guessed is is_guessed
+    assert [each.role for each in content.rest()] == [""] * (
+        bool(content.texts) or is_guessed
+    )
+
+
+def test_an_unknown_part_is_a_guess() -> None:
+    """Even if there is no text in it."""
+    content = Content()
+    content.add_unknown({"type": "new"})
+
+    assert content.message("user").is_guessed
+
+
 def test_secrets_are_no_text() -> None:
     """The token of a remote tool server is nothing that a model reads."""
     content = Content()

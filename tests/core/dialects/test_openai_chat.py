@@ -63,11 +63,11 @@ def test_small_request() -> None:
 
 
 def test_nulls_are_absent() -> None:
-    """null is as good as nothing, and members that nobody knows are fine."""
+    """null is as good as nothing, and so is a setting that servers have."""
     names = ("stream", "stream_options", "max_tokens", "max_completion_tokens", "n")
     others = ("user", "safety_identifier", "tools", "functions", "response_format")
 
-    assert request(**dict.fromkeys(names + others), future=1.5) == request()
+    assert request(**dict.fromkeys(names + others), min_p=1.5) == request()
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,7 @@ def _rest(body: Members) -> Iterator[Message]:
         rest.add_rest(wanted, _OF_FORMAT)
     for _, tool in fields.objects(body, "tools"):
         rest.add_rest(tool, _OF_TOOL)
-    if rest.texts or rest.media:
-        yield rest.message("")
+    yield from rest.rest()
 
 
 def _message(item: Members, path: str) -> Message:
@@ -95,6 +94,8 @@ def _add_block(content: Content, block: Members, path: str) -> None:
     match block.get("type"):
         case "text" | "thinking" as kind:
             content.add_text(fields.string(block, kind, path))
+            # That of earlier turns is left out.
+            content.is_guessed |= kind == "thinking"
         case "image":
             _add_source(content, block, MediaKind.IMAGE, path)
         case "document":

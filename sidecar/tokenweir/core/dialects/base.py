@@ -60,6 +60,7 @@ class Message:
         name: The participant's name, or None.
         media: Parts that are no text.
         calls: How many tools were called in it.
+        is_guessed: It has what nobody here knows: the model may read less of it, or more.
     """
 
     role: str
@@ -67,6 +68,7 @@ class Message:
     name: str | None = None
     media: tuple[Media, ...] = ()
     calls: int = 0
+    is_guessed: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ def read_request(body: Members, model: str) -> ModelRequest:
     if picture:
         content.add_encoded(picture, MediaKind.IMAGE)
     content.add_rest(body, _OF_BODY)
+    content.is_guessed |= body.get("truncate") is not None
     return ModelRequest(
         model=model,
         stream=False,

@@ -83,8 +83,7 @@ def _rest(body: Members, tools: Members) -> Iterator[Message]:
     for path, tool in fields.objects(tools, "tools", "toolConfig"):
         rest.add_rest(tool, _OF_TOOL)
         rest.add_rest(fields.mapping(tool, "toolSpec", path), _OF_SPEC)
-    if rest.texts or rest.media:
-        yield rest.message("")
+    yield from rest.rest()
 
 
 def _message(item: Members, path: str) -> Message:

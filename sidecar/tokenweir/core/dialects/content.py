@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -33,6 +34,19 @@ _NO_TEXT = frozenset(
 _MAX_NAME_CHARS = 64
 # Members that hold base64, if it looks like that: with some they hold text.
 _ENCODED = frozenset({"data", "file_data", "encrypted_content", "encrypted_index"})
+# Settings of compatible servers that say how is generated, and not what is read: as
+# long as there is no text in them.
+_SETTINGS = frozenset(
+    {
+        *("best_of", "dry_multiplier", "ignore_eos", "include_reasoning"),
+        *("include_stop_str_in_output", "length_penalty", "min_p", "min_tokens"),
+        *("mirostat", "mirostat_eta", "mirostat_tau", "parallel_tool_calls"),
+        *("priority", "random_seed", "repetition_penalty", "return_token_ids"),
+        *("return_tokens_as_token_ids", "skip_special_tokens", "stop_token_ids"),
+        *("spaces_between_special_tokens", "thinking_budget", "top_a", "top_k"),
+        *("typical_p", "use_beam_search", "enable_thinking"),
+    }
+)
 _BASE64 = re.compile(r"[A-Za-z0-9+/_=\r\n-]*")
 _SHOWN_CHARS = 256
 
@@ -45,12 +59,14 @@ class Content:
         texts: What the model reads, in order.
         media: Parts that are no text.
         calls: How many tools were called.
+        is_guessed: Whether there is anything that nobody here knows.
     """
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.media: list[Media] = []
         self.calls = 0
+        self.is_guessed = False
 
     def add_text(self, text: str) -> None:
         """Add *text*, unless it's empty."""
@@ -84,6 +100,42 @@ class Content:
         Data URLs and what is encoded become media. With *names* those of members are
         read as well, as in a schema; long ones are in any case.
         """
+        self.is_guessed = True
+        self._add_strings(part, names=names)
+
+    def add_rest(
+        self,
+        holder: Members,
+        known: AbstractSet[str],
+        read: AbstractSet[str] = frozenset(),
+    ) -> None:
+        """
+        Add what *holder* has beside its *known* members: it must not be free.
+
+        Those that are *read* are no guess.
+        """
+        if holder.keys() <= known:
+            return
+        for name, value in holder.items():
+            if name not in known:
+                before = len(self.texts) + len(self.media)
+                structured = isinstance(value, dict | list)
+                self._add_strings({name: value}, names=structured)
+                is_more = len(self.texts) + len(self.media) > before
+                is_doubtful = value is not None and name not in _SETTINGS
+                self.is_guessed |= name not in read and (is_more or is_doubtful)
+
+    def message(self, role: str, name: str | None = None) -> Message:
+        """Return it all as a message of *role*."""
+        texts, media = tuple(self.texts), tuple(self.media)
+        return Message(role, texts, name, media, self.calls, self.is_guessed)
+
+    def rest(self) -> Iterator[Message]:
+        """Yield what a body has besides: a text without a role, that has no frame."""
+        if self.texts or self.media or self.is_guessed:
+            yield self.message("")
+
+    def _add_strings(self, part: object, *, names: bool) -> None:
         most_chars = 0 if names else _MAX_NAME_CHARS
         waiting: list[tuple[str, Any]] = [("", part)]
         while waiting:
@@ -99,19 +151,6 @@ class Content:
                 waiting.extend((name, item) for item in reversed(value))
             elif isinstance(value, str) and name not in _NO_TEXT:
                 self._add_string(name, value)
-
-    def add_rest(self, holder: Members, known: AbstractSet[str]) -> None:
-        """Add what *holder* has beside its *known* members: it must not be free."""
-        if holder.keys() <= known:
-            return
-        for name, value in holder.items():
-            if name not in known:
-                structured = isinstance(value, dict | list)
-                self.add_unknown({name: value}, names=structured)
-
-    def message(self, role: str, name: str | None = None) -> Message:
-        """Return it all as a message of *role*."""
-        return Message(role, tuple(self.texts), name, tuple(self.media), self.calls)
 
     def _add_string(self, name: str, value: str) -> None:
         encoded = name in _ENCODED and _BASE64.fullmatch(value, 0, _SHOWN_CHARS)

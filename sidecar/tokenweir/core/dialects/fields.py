@@ -50,7 +50,7 @@ KNOWN_NAMES = frozenset(
         *("prompt", "best_of", "instructions", "max_output_tokens"),
         *("background", "output", "encrypted_content", "file_url", "filename"),
         *("type", "text", "title", "context", "source", "data"),
-        *("thinking", "budget_tokens"),
+        *("thinking", "budget_tokens", "thought", "truncation", "context_management"),
         *("image_url", "audio_url", "video_url", "url", "detail"),
         *("input_audio", "file", "file_data", "level", "web_search_options"),
     }

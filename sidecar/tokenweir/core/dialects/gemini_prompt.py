@@ -37,6 +37,9 @@ _OF_PART = frozenset(
         *("mediaResolution", "media_resolution"),
     }
 )
+_CALLS = frozenset(
+    {"functionCall", "function_call", "functionResponse", "function_response"}
+)
 _SCHEMAS = ("responseSchema", "response_schema", "responseJsonSchema")
 _KINDS = {
     "image": MediaKind.IMAGE,
@@ -67,10 +70,8 @@ def read_prompt(body: Members) -> Prompt:
         messages += (
             _message(item, path, detail) for path, item in _all({where: system}, where)
         )
-    if rest.texts or rest.media:
-        messages.append(rest.message(""))
     return Prompt(
-        messages=tuple(messages),
+        messages=(*messages, *rest.rest()),
         tools=tuple(_tools(body)),
         extra_texts=tuple(json_of(config[n]) for n in _SCHEMAS if config.get(n)),
         is_partial=either(body, "cachedContent", "cached_content") is not None,
@@ -128,8 +129,8 @@ def _add_part(content: Content, part: Members, path: str, detail: str | None) ->
     held = either(part, "fileData", "file_data")
     if isinstance(held, dict):
         content.add_url("file", _kind_of(held), detail)
-    # Calls of functions and their results among them.
-    content.add_rest(part, _OF_PART)
+    content.is_guessed |= part.get("thought") is True
+    content.add_rest(part, _OF_PART, _CALLS)
 
 
 def _kind_of(held: Members) -> MediaKind:

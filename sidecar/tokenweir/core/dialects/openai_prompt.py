@@ -89,9 +89,11 @@ def _message(item: Members, path: str) -> Message:
     _add_content(content, item, path)
     if item.keys() == _PLAIN:
         return content.message(item["role"])
+    spoken = len(content.texts)
     content.add_text(fields.string(item, "refusal", path))
-    # Servers that take reasoning back have either name for it.
+    # Servers that take reasoning back have either name for it; templates leave it out.
     content.add_json(item.get("reasoning_content") or item.get("reasoning"))
+    content.is_guessed |= len(content.texts) > spoken
     for where, call in fields.objects(item, "tool_calls", path):
         _add_call(content, call, "function", where)
         _add_call(content, call, "custom", where)
@@ -196,8 +198,7 @@ def _rest(body: Members, definitions: list[_Placed]) -> Iterator[Message]:
             rest.add_rest(tool, _OF_TOOL)
     for _, item in definitions:
         rest.add_rest(item, _OF_DEFINITION)
-    if rest.texts or rest.media:
-        yield rest.message("")
+    yield from rest.rest()
 
 
 def _tool_choice(body: Members) -> str | None:

@@ -37,6 +37,8 @@ _OF_CHOICE = frozenset({"type", "name", "mode"})
 _OF_MESSAGE = frozenset({"type", "role", "content", "id", "status", "phase"})
 # Of all other items: who they are, and how far they got.
 _OF_ITEM = frozenset({"type", "id", "call_id", "status", "approval_request_id"})
+# What a tool has answered.
+_READ = frozenset({"output"})
 _ENCRYPTED = "encrypted_content"
 
 
@@ -108,7 +110,7 @@ def _other(item: Members, path: str) -> Message:
     if isinstance(item.get(_ENCRYPTED), str):
         content.add_encoded(item[_ENCRYPTED], MediaKind.FILE)
         known.add(_ENCRYPTED)
-    content.add_rest(item, known)
+    content.add_rest(item, known, _READ)
     return content.message("tool")
 
 
@@ -170,13 +172,15 @@ def _rest(body: Members, tools: list[tuple[str, Members]]) -> Iterator[Message]:
     """Yield what is left: a text without a role, that has no frame."""
     rest = Content()
     rest.add_rest(body, _OF_BODY)
+    # The provider may leave out what stands at the beginning.
+    is_cut = body.get("truncation") not in (None, "disabled")
+    rest.is_guessed |= is_cut or body.get("context_management") is not None
     rest.add_rest(fields.mapping(body, "text"), _OF_TEXT)
     if isinstance(body.get("tool_choice"), dict):
         rest.add_rest(body["tool_choice"], _OF_CHOICE)
     for _, tool in tools:
         rest.add_rest(tool, _OF_TOOL)
-    if rest.texts or rest.media:
-        yield rest.message("")
+    yield from rest.rest()
 
 
 def _tool_choice(body: Members) -> str | None:
