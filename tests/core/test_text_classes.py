@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tokenweir.core.conversions import CONVERSIONS
 from tokenweir.core.text_classes import (
     CLASSES,
     Conversion,
@@ -66,6 +67,29 @@ def test_letters_among_accents_are_of_another_language() -> None:
     assert carried_over("plain words", 0, conversion) == 0.0
     assert carried_over("déjà vu", 0, conversion) == 4.0
     assert carried_over("é" + "x" * 100, 0, conversion) == 40.0
+
+
+def test_accents_are_cheaper_within_words_only() -> None:
+    """Alone, in tables or among Han, they are what was counted, and half so in between."""
+    conversion = Conversion(1.0, {"accents": -2.0, "han": 0.5})
+
+    assert carried_over("ééé", 6, conversion) == 6.0
+    assert carried_over("漢é", 3, conversion) == 3.5
+    assert carried_over("aé", 3, conversion) == 2.0
+    assert carried_over("aaé", 3, conversion) == 1.5  # the least
+    assert carried_over("aaaéaaa", 9, conversion) == 7.0
+
+
+@pytest.mark.parametrize("name", CONVERSIONS)
+@pytest.mark.parametrize(
+    ("text", "tokens", "least"),
+    [("| é | 12 | ü | 7 |\n" * 300, 3_300, 3_200), ("漢é" * 1_000, 2_000, 1_600)],
+)
+def test_accents_outside_of_words(
+    name: str, text: str, tokens: int, least: int
+) -> None:
+    """By no tokenizer is a text cheap for accents that stand alone."""
+    assert carried_over(text, tokens, CONVERSIONS[name]) >= least
 
 
 def test_no_count_is_carried_over_to_next_to_nothing() -> None:

@@ -46,6 +46,11 @@ _LEAST_SHARE = 0.5
 # for each letter with an accent. Those are split into more tokens, accents or not.
 _LETTERS_PER_ACCENT = 40
 
+# An accent can make a text cheaper than was counted only within words, which the
+# surcharge on their letters takes for dear ones. Words have so many other letters for
+# each accent, or more.
+_LEAST_LETTERS_PER_ACCENT = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
@@ -162,6 +167,11 @@ def carried_over(text: str, tokens: int, conversion: Conversion) -> float:
     counts[_FOREIGN] = min(letters, _LETTERS_PER_ACCENT * accents)
     weights = conversion.per_character
     more = sum(weights.get(cls, 0.0) * count for cls, count in counts.items())
+    if letters < _LEAST_LETTERS_PER_ACCENT * accents:
+        credit = sum(
+            min(0.0, weights.get(c, 0.0)) * counts.get(c, 0) for c in _ACCENTED
+        )
+        more -= credit * (1 - letters / (_LEAST_LETTERS_PER_ACCENT * accents))
     return max(conversion.per_token * tokens + more, _LEAST_SHARE * tokens)
 
 
