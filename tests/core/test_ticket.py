@@ -1,5 +1,7 @@
 """Tickets survive their way through Envoy, and nothing else is one."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -120,3 +122,11 @@ def test_nothing_secret_in_it() -> None:
     """A ticket travels in metadata that access logs may print."""
     assert PROVIDER_KEY not in ticket().to_text()
     assert "CANARY" not in ticket().to_text()
+
+
+def test_what_is_owed_where_nothing_is_reported() -> None:
+    """What was reserved of the input, or what it was taken for if that is more."""
+    reserved = ticket().hold.amounts.input_tokens
+
+    assert replace(ticket(), uncorrected=reserved - 1).owed_input == reserved
+    assert replace(ticket(), uncorrected=reserved + 1).owed_input == reserved + 1

@@ -242,3 +242,11 @@ def test_deepest_nesting() -> None:
         content = [{"type": "tool_result", "content": content}]
 
     assert message_of(content).texts == ("a",)
+
+
+def test_earlier_thinking_may_be_left_out() -> None:
+    """It is counted, and no measure."""
+    thinking = {"type": "thinking", "thinking": "hm"}
+
+    assert message_of([thinking, {"type": "text", "text": "a"}]).is_guessed
+    assert not message_of([{"type": "text", "text": "a"}]).is_guessed

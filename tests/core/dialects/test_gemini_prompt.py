@@ -148,3 +148,19 @@ def test_either() -> None:
     assert either({}, "a") is None
     assert generation_config({"generation_config": {"a": 1}}) == {"a": 1}
     assert generation_config({"generationConfig": None}) == {}
+
+
+@pytest.mark.parametrize(
+    ("part", "is_guessed"),
+    [
+        ({"text": "Hi"}, False),
+        ({"text": "Well", "thought": True}, True),
+        ({"functionCall": {"name": "f", "args": {"a": "b"}}}, False),
+        ({"new": "words"}, True),
+    ],
+)
+def test_what_may_be_left_out(part: dict[str, Any], is_guessed: bool) -> None:
+    """Thoughts, and what nobody here knows; calls are read."""
+    [message] = read_prompt({"contents": {"parts": [part]}}).messages
+
+    assert message.is_guessed is is_guessed

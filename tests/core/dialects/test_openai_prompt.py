@@ -301,3 +301,20 @@ def test_wrong_body(members: dict[str, Any], param: str) -> None:
         read_prompt({"messages": []} | members)
 
     assert caught.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("members", "is_guessed"),
+    [
+        ({"content": "a", "reasoning_content": "b"}, True),
+        ({"content": "a", "refusal": "b"}, True),
+        ({"content": "a", "x_pad": "b"}, True),
+        ({"content": "a", "reasoning": None, "name": "n"}, False),
+        ({"content": "a"}, False),
+    ],
+)
+def test_what_templates_may_leave_out(
+    members: dict[str, Any], is_guessed: bool
+) -> None:
+    """Earlier reasoning and what nobody knows are counted, and no measure."""
+    assert message_of(**members).is_guessed is is_guessed

@@ -233,3 +233,23 @@ def test_any_request(body: dict[str, Any]) -> None:
     """Nothing but the caller's error comes out of any request."""
     with contextlib.suppress(MalformedRequestError):
         assert isinstance(read_prompt(body), Prompt)
+
+
+@pytest.mark.parametrize(
+    ("members", "is_guessed"),
+    [
+        ({"truncation": "auto"}, True),
+        ({"context_management": [{"type": "compaction"}]}, True),
+        ({"truncation": "disabled"}, False),
+        ({"truncation": None}, False),
+        ({"input": [{"type": "function_call_output", "output": "5"}]}, False),
+        ({"input": [{"type": "new", "what": "5"}]}, True),
+    ],
+)
+def test_what_the_provider_may_leave_out(
+    members: dict[str, Any], is_guessed: bool
+) -> None:
+    """What may be cut, or is not known, is no measure; a tool's output is."""
+    messages = read_prompt({"input": "Hi"} | members).messages
+
+    assert any(message.is_guessed for message in messages) is is_guessed
