@@ -194,11 +194,8 @@ def test_a_report_that_leaves_figures_out() -> None:
         "cacheWriteInputTokens": 9,
         "cacheDetails": [{"ttl": "1h", "inputTokens": 3}],
     }
-    events = [
-        ("metadata", {"usage": first}),
-        ("metadata", {"usage": {"inputTokens": 12}}),
-    ]
-    facts = stream(*events)
+    last = {"inputTokens": 12}
+    facts = stream(("metadata", {"usage": first}), ("metadata", {"usage": last}))
 
     assert facts.usage == TokenUsage(
         input_tokens=12,
