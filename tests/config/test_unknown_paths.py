@@ -25,7 +25,18 @@ def test_what_can_be_said(value: object, paths: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        *("pass", "", "*", "POST /v1/vector_stores", None, 5, True, {}, {"GET": "/"}, []),
+        *(
+            "pass",
+            "",
+            "*",
+            "POST /v1/vector_stores",
+            None,
+            5,
+            True,
+            {},
+            {"GET": "/"},
+            [],
+        ),
         *([5], [None], [""], ["*"], ["/v1/files"], ["GET"], ["GET "], ["GET v1"]),
         *(["get /v1"], ["CONNECT /"], ["TRACE /"], ["* /v1"], ["GET  /v1"]),
         *(["GET /v1/*/x"], ["GET /v1/**"], ["GET /a?b"], ["GET /a#b"], ["GET /a;b"]),

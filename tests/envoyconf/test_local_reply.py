@@ -58,7 +58,7 @@ BEDROCK_CALLERS = [
     ("/model/us.a-v1%3A0/converse", ["anthropic-version: 2023-06-01"]),
     ("/async-invoke", ["amz-sdk-request: attempt=1; max=5"]),
 ]
-GEMINI_CALLERS = [
+GEMINI_CALLERS: list[tuple[str, list[str]]] = [
     ("/v1beta/models/gemini-2.5-flash:generateContent?key=k", []),
     ("/google/v1/models/gemini-2.5-flash:batchEmbedContents", []),
     ("/ws/google.ai.generativelanguage.v1beta.GenerativeService", []),
