@@ -92,25 +92,52 @@ async def told(scene: Scene, verb: str, *more: str) -> tuple[int, str]:
     )
 
 
-async def lose_what_was_spent(scene: Scene, folder: Path) -> None:
-    """Spend the budget, export that, and come back from before it was spent."""
+async def spend_and_save(scene: Scene) -> None:
+    """Spend the budget; what is on the disk is from before most of it was spent."""
     await scene.clear()
     assert (await call(scene)).status == 200
     await scene.redis("SAVE")
     assert [(await call(scene)).status for _ in range(2)] == [200, 200]
     assert (await call(scene)).status == 429
+
+
+async def test_b13_the_last_moments_are_told_again(scene: Scene) -> None:
+    """
+    The server alone is killed: what it forgot a moment ago it hears from the processor.
+
+    BerriAI/litellm#30684: after a restart from an old snapshot the counter was too low.
+    """
+    await spend_and_save(scene)
+
+    scene.pod.server.restart()
+
+    async def knows_all() -> bool:
+        return await answers(scene) and await spent(scene) == 3 * COST_NANOUSD
+
+    await until(knows_all)
+    assert len(await scene.pod.ledger.records("block")) == 3
+    await stays_refused(scene)
+
+
+async def lose_what_was_spent(scene: Scene, folder: Path) -> None:
+    """Spend the budget, export that, and lose it with all who could tell of it."""
+    await spend_and_save(scene)
     where = (f"jsonl:{folder}", "--ledger", scene.pod.server.url)
     code, out = await tokenweir("export", *where, "--once", "--from-start")
     assert code == 0, out
+    [processor] = scene.pod.processors
+    processor.kill()
     scene.pod.server.restart()
     await until(lambda: answers(scene))
+    await asyncio.to_thread(processor.restart)
     assert await spent(scene) == COST_NANOUSD
 
 
 async def test_b13_an_older_snapshot_is_rebuilt(scene: Scene, tmp_path: Path) -> None:
     """
-    The server is killed and comes back from before the budget was spent: it is told what
-    is missing, put right from what was exported, and the tenant stays refused.
+    Server and processor are killed, and the server comes back from before the budget was
+    spent: it is told what is missing, put right from what was exported, and the tenant
+    stays refused.
 
     BerriAI/litellm#30684: after a restart from an old snapshot the counter was too low.
     """

@@ -184,7 +184,7 @@ TURNED_AWAY: dict[str, tuple[int, dict[str, Any]]] = {
     "other API's model": (400, {"body": asking(10, model=ANTHROPIC.model)}),
     "broken body": (400, {"body": b'{"model":'}),
     "no body": (400, {"body": b""}),
-    "cap of no sense": (400, {"body": asking(-1)}),
+    "cap of no sense": (400, {"body": asking(-2)}),
     "unknown path": (403, {"body": asking(10), "path": "/v1/vector_stores"}),
     "encoded": (415, {"body": b"\x1f\x8b", "headers": [("content-encoding", "x")]}),
     "broken": (400, {"body": b"\x1f\x8b", "headers": [("content-encoding", "gzip")]}),
