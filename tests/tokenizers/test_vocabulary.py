@@ -59,8 +59,8 @@ def test_every_family_has_its_vocabulary() -> None:
     [
         (None, "cannot be read"),
         (b"no gzip", "cannot be read"),
-        (gzip.compress(b"IQ== 0\n")[:-4], "cannot be read"),
-        (gzip.compress(b"IQ== 0\n"), "not the published table"),
+        (gzip.compress(b"IQ== 0\n", mtime=0)[:-4], "cannot be read"),
+        (gzip.compress(b"IQ== 0\n", mtime=0), "not the published table"),
     ],
     ids=["missing", "other format", "cut", "changed"],
 )
