@@ -155,7 +155,8 @@ REPORTS = {
             "completion_tokens": 10,
             "completion_tokens_details": {"reasoning_tokens": 15},
         },
-        TokenUsage(input_tokens=20, reasoning_tokens=15),
+        # A sum that held it could not be smaller: it stands beside the sum.
+        TokenUsage(input_tokens=20, output_tokens=10, reasoning_tokens=15),
     ),
     "a total above the sum": Report(
         OPENAI,

@@ -4,6 +4,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tokenweir.telemetry.estimates import EstimateMetrics
 from tokenweir.telemetry.instruments import Instruments
 
 OBSERVABILITY = Path(__file__).parents[2] / "docs" / "observability.md"
@@ -13,6 +14,7 @@ def families() -> dict[str, str]:
     """Return name and type of every metric of ours."""
     registry = CollectorRegistry()
     Instruments(registry)
+    EstimateMetrics(registry)
     return {
         metric.name: metric.type
         for metric in registry.collect()
@@ -21,11 +23,11 @@ def families() -> dict[str, str]:
 
 
 def test_names() -> None:
-    """Names are in snake case; times are in seconds."""
+    """Names are in snake case; times are in seconds, and what else spreads is a ratio."""
     for name, kind in families().items():
         assert re.fullmatch(r"tokenweir(_[a-z]+)+", name)
         if kind == "histogram":
-            assert name.endswith("_seconds")
+            assert name.endswith(("_seconds", "_ratio"))
 
 
 def test_every_metric_is_documented() -> None:
