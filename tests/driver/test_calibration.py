@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -289,3 +290,20 @@ async def test_faults_of_ours_are_told(scene: Scene) -> None:
     await scene.calibration.stop()
 
     assert scene.recorder.faults[0][0] == "calibration"
+
+
+async def test_stopping_ends_reads_that_swallow_it(scene: Scene) -> None:
+    """A read that is answered as it is cancelled is the last one."""
+    entered = asyncio.Event()
+
+    class Swallowing(Store):
+        async def read(self, tenants: Sequence[str]) -> Mapping[Spot, Learned]:
+            entered.set()
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            return await super().read(tenants)
+
+    scene.calibration.start(Swallowing(), scene.recorder)
+    await entered.wait()
+
+    await asyncio.wait_for(scene.calibration.stop(), 30)

@@ -131,6 +131,8 @@ class Calibration:
         """Write what waits, and end. What can't be written is lost."""
         reading, self._reading = self._reading, None
         if reading is not None:
+            # A call that is answered at this moment may swallow the cancellation.
+            self._wanted.set()
             reading.cancel()
             with suppress(asyncio.CancelledError):
                 await reading
@@ -239,7 +241,8 @@ class Calibration:
         self._learned.update(learned)
 
     async def _read_on(self, store: CalibrationStore, events: LedgerEvents) -> None:
-        while True:
+        reading = asyncio.current_task()
+        while self._reading is reading:
             self._wanted.clear()
             try:
                 await self.read(store)
@@ -247,7 +250,8 @@ class Calibration:
                 pass  # what was last known stays
             except Exception as error:  # noqa: BLE001, nobody would start it again
                 events.fault("calibration", error)
-            await self._pause()
+            if self._reading is reading:
+                await self._pause()
 
     async def _pause(self) -> None:
         # New tenants are read soon, but all those of a second together.
