@@ -108,3 +108,12 @@ async def test_a_ledger_that_refuses(
         client.set(keys.learned(tag_of("acme"), "acme"), "x")
     assert await run("list", "--ledger", url) == 1
     assert "refused" in capsys.readouterr().err
+
+
+async def test_a_ledger_that_turns_away(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is said what to do about it."""
+    stranger = url.replace("unix://", "unix://nobody:wrong@")
+    assert await run("list", "--ledger", stranger) == 1
+    assert "does not take this user and password" in capsys.readouterr().err

@@ -101,8 +101,8 @@ def _run(arguments: argparse.Namespace, rights: str) -> int:
     except LedgerRefusedError as error:
         print(f"--ledger: {error}. {rights}", file=sys.stderr)
         return EXIT_PROBLEMS
-    except LedgerUnavailableError:
-        print(f"{no_answer(url)} {rights}", file=sys.stderr)
+    except LedgerUnavailableError as error:
+        print(f"{no_answer(url, error)} {rights}", file=sys.stderr)
         return EXIT_PROBLEMS
     _print(known, arguments)
     return EXIT_FINE
