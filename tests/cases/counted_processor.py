@@ -13,9 +13,9 @@ import json
 import signal
 import sys
 
-from tokenweir.app import Processor
 from tokenweir.cli.main import main
 from tokenweir.core.policy import Policy
+from tokenweir.processor.processor import Processor
 
 _start = Processor.start
 

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.cases import short_holds
-from tokenweir import app
 from tokenweir.cli.main import main
 from tokenweir.core import accounting, admission, outgoing, request_side
 from tokenweir.core.dialects.anthropic_messages import AnthropicMessages
@@ -35,6 +34,7 @@ from tokenweir.driver.request import RequestDriver
 from tokenweir.driver.response import ResponseDriver
 from tokenweir.extproc import session
 from tokenweir.ledger.spool import SpooledLedger
+from tokenweir.processor import processor
 from tokenweir.telemetry.logs import JsonLog
 from tokenweir.telemetry.metrics import Metrics
 from tokenweir.tokenizers.counter import TokenCounter
@@ -49,7 +49,7 @@ STUCK_EVENT = "stuck"
 
 # What a request passes, from its head to the answer.
 REQUEST_PLACES: dict[str, tuple[Any, str]] = {
-    "arrival": (app.Processor, "_arrival"),
+    "arrival": (processor.Processor, "_arrival"),
     "request.decode": (session, "decode"),
     "request.session": (session.AdmissionSession, "receive"),
     "request.driver": (RequestDriver, "advance"),

@@ -106,7 +106,8 @@ def _add_policy(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal says otherwise; return the exit code."""
-    from tokenweir.app import ServeSettings, serve  # noqa: PLC0415 - heavy
+    from tokenweir.app import serve  # noqa: PLC0415 - heavy
+    from tokenweir.processor.settings import ServeSettings  # noqa: PLC0415 - heavy
 
     try:
         url = ledger_url(args.ledger)

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.config.policies import ENV, SMALL, write
-from tokenweir.app import Processor, ServeSettings
 from tokenweir.config.load import load_policy
 from tokenweir.extproc.server import Server
 from tokenweir.governance.source import SourceSettings
+from tokenweir.processor.processor import Processor
+from tokenweir.processor.settings import ServeSettings
 from tokenweir.telemetry import libraries
 
 

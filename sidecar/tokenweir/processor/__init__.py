@@ -1,0 +1,1 @@
+"""A processor: everything that one process serves Envoy with, and its life."""
