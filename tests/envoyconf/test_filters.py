@@ -14,7 +14,7 @@ from tests.scripted_upstream import (
 from tokenweir.envoyconf.filters import (
     ADMISSION_FILTER,
     RESPONSE_FILTER,
-    STRIP_FILTER,
+    WATCH_FILTER,
     http_filters,
     lua_source,
 )
@@ -29,7 +29,7 @@ def test_order() -> None:
     names = [entry.name for entry in http_filters(EnvoySettings())]
 
     assert names == [
-        STRIP_FILTER,
+        WATCH_FILTER,
         ADMISSION_FILTER,
         RESPONSE_FILTER,
         "envoy.filters.http.router",
@@ -38,7 +38,7 @@ def test_order() -> None:
 
 def test_scripts_are_package_data() -> None:
     """The Lua scripts are found beside the module."""
-    assert "function envoy_on_response" in lua_source("strip.lua")
+    assert "function envoy_on_response" in lua_source("watch.lua")
     assert "function envoy_on_request" in lua_source("drain.lua")
     assert "function envoy_on_response" in lua_source("retry_after.lua")
 

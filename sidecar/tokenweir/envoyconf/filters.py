@@ -1,11 +1,12 @@
 """
 Where the processor hooks into a request's way through Envoy.
 
-    app ──▶ strip ──▶ admission ──▶ response ──▶ router ──▶ provider
-    app ◀── strip ◀── ········· ◀── response ◀── router ◀── provider
+    app ──▶ watch ──▶ admission ──▶ response ──▶ router ──▶ provider
+    app ◀── watch ◀── ········· ◀── response ◀── router ◀── provider
 
-- *strip* (Lua) takes an event out that only the governor asked for. On the way in it
-  reads too large a body to its end: see `lua/drain.lua`.
+- *watch* (Lua) takes an event out that only the governor asked for, and writes down
+  what passes where no processor reads it. On the way in it reads too large a body to
+  its end: see `lua/drain.lua`.
 - *admission* (ext_proc) holds the request until the processor has admitted it. It is
   fail-closed, and once it has been answered nothing hangs on the processor.
 - *response* (ext_proc) shows the processor what comes back. It is fail-open: a
@@ -13,7 +14,7 @@ Where the processor hooks into a request's way through Envoy.
   with the request's head, so that a client which hangs up before the provider has
   answered is seen as a closed stream.
 
-WARNING: the order is part of it. See `lua/strip.lua` for the first place.
+WARNING: the order is part of it. See `lua/watch.lua` for the first place.
 """
 
 from __future__ import annotations
@@ -72,9 +73,14 @@ from tokenweir.envoyconf.names import (
 )
 from tokenweir.envoyconf.settings import EnvoySettings
 
-STRIP_FILTER: Final = "tokenweir.strip"
+WATCH_FILTER: Final = "tokenweir.watch"
 ADMISSION_FILTER: Final = "tokenweir.admission"
 RESPONSE_FILTER: Final = "tokenweir.response"
+# In the order in which they build on each other.
+WATCH_PARTS: Final = (
+    *("records", "squeeze", "framing", "excerpt"),
+    *("headers", "strip", "watch"),
+)
 # Who sends more than that is cut off: nobody needs so much to be told that it is much.
 DRAIN_LIMIT_BYTES: Final = 128 * 1024 * 1024
 RETRY_AFTER_FILTER: Final = "tokenweir.retry_after"
@@ -95,7 +101,7 @@ def http_filters(settings: EnvoySettings) -> list[HttpFilter]:
     filters would be another listener, and that costs connections.
     """
     return [
-        lua_filter(STRIP_FILTER, _drain() + lua_source("strip.lua")),
+        lua_filter(WATCH_FILTER, _drain() + watch_source()),
         HttpFilter(name=ADMISSION_FILTER, typed_config=Any.pack(_admission(settings))),
         HttpFilter(name=RESPONSE_FILTER, typed_config=Any.pack(_response(settings))),
         HttpFilter(
@@ -115,6 +121,11 @@ def lua_source(file_name: str) -> str:
     """Return the text of a script in the folder ``lua``."""
     folder = resources.files("tokenweir.envoyconf") / "lua"
     return (folder / file_name).read_text(encoding="utf-8")
+
+
+def watch_source() -> str:
+    """Return the script that looks at replies: `lua/watch.lua`, and what it is made of."""
+    return "\n".join(lua_source(f"{name}.lua") for name in WATCH_PARTS)
 
 
 def _drain() -> str:
@@ -150,7 +161,7 @@ def governed(body_limit_bytes: int, rendered: Iterable[str]) -> dict[str, Any]:
     # As text: what Lua is given of a number is text too, in a form that Envoy chooses.
     limit = Struct.from_dict({"body_limit": str(body_limit_bytes)})
     return {
-        STRIP_FILTER: Any.pack(LuaPerRoute(filter_context=limit)),
+        WATCH_FILTER: Any.pack(LuaPerRoute(filter_context=limit)),
         ADMISSION_FILTER: Any.pack(ExtProcPerRoute(overrides=overrides)),
         **watched(),
     }

@@ -1,24 +1,19 @@
 -- Takes the usage-only event out of a chat completions stream that it was asked for
 -- by the governor and not by the app: `"usage": {…}` without any choice beside it.
 --
--- Asked by dynamic metadata: tokenweir.strip_usage. Everything else passes byte for
--- byte, and at once but for the event under way, which waits for its end. No processor
--- is involved, so none that dies can let the event through.
+-- Everything else passes byte for byte, and at once but for the event under way, which
+-- waits for its end. No processor is involved, so none that dies can let the event through.
 --
 -- Lines end as the standard has it: LF, CRLF or CR. A chunk may end between CR and LF;
 -- the LF then shares the fate of the event that its CR has ended.
 -- https://html.spec.whatwg.org/multipage/server-sent-events.html
---
--- WARNING: this filter must be the first in the list. setBytes() also writes
--- content-length into the response headers, so a filter between this one and the client
--- that still holds the headers would send that length.
 
 local MAX = 16384  -- bytes: a longer event is no usage event, let it go
 -- Bytes that are looked at together. Envoy brings a megabyte at once where much has come
 -- in; a table of all its lines would hold a hundred times as much.
 local SLICE = 65536
 local DONE_MAX = 32  -- bytes of a line that says that the stream is over
-local LF, CR, COLON = 10, 13, 58
+local COLON = 58
 
 -- Text that a model wrote can't be taken for it: inside of it, quotes are escaped.
 local function usage_only(event)
@@ -43,7 +38,8 @@ local function may_be_stream(headers)
 end
 
 -- Returns a function that takes the next chunk and returns what of it, and of what was
--- held, is to go on; and one that returns what is still held at the end.
+-- held, is to go on; one that returns what is still held at the end; and one that returns
+-- what is held now, as pieces and their number.
 local function stripper()
   local held, size = {}, 0 -- of the event under way: what waits for its end, in pieces
   local passing = false    -- the event's beginning is out, so the rest goes too
@@ -111,7 +107,10 @@ local function stripper()
 
   local function feed(data)
     if data == "" then return data end
-    if idle() and ended(data) and not data:find('"usage"%s*:%s*[^n%s]') then return data end
+    if idle() and ended(data) then
+      -- Patterns are slow: most events have no such name at all.
+      if not (find(data, 'usage"', 1, true) and find(data, '"usage"%s*:%s*[^n%s]')) then return data end
+    end
     local out = {}
     for at = 1, #data, SLICE do out[#out + 1] = scan(data:sub(at, at + SLICE - 1)) end
     return table.concat(out)
@@ -122,23 +121,5 @@ local function stripper()
     return usage_only(text) and "" or text
   end
 
-  return feed, rest
-end
-
-function envoy_on_response(handle)
-  local asked = handle:streamInfo():dynamicMetadata():get("tokenweir")
-  if not (asked and asked.strip_usage) then return end
-  local headers = handle:headers()
-  if not may_be_stream(headers) then return end
-  headers:remove("content-length")
-  local feed, rest = stripper()
-  local out, last = "", nil
-  for chunk in handle:bodyChunks() do
-    local data = chunk:getBytes(0, chunk:length())
-    if not last and data:find("^%s*[{%[<]") then return end  -- no stream at all
-    out, last = feed(data), chunk
-    if out ~= data then chunk:setBytes(out) end
-  end
-  -- The last buffer can still be written to, unless trailers came after it.
-  if rest() ~= "" and not handle:trailers() then last:setBytes(out .. rest()) end
+  return feed, rest, function() return held, #held end
 end
