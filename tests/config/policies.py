@@ -106,6 +106,7 @@ single_tenant: acme
 default_providers: {{openai: local}}
 timeouts: {{slow: {{total: 10m, idle: 30}}, default: {{idle: 500ms}}}}
 route_timeouts: {{models: slow}}
+responses: {{path: native, routes: {{embeddings: inspect}}}}
 retries: 1
 body_limit: 1MiB
 on_ledger_failure: closed

@@ -51,7 +51,8 @@ SLIPS = [
         "version: 1",
         "version: 1\nzzz: 1",
         ("zzz: is unknown; known here: version, providers, models, tenants, quotas, "
-        "caps, audit, single_tenant, default_providers, timeouts, route_timeouts, retries, "
+        "caps, audit, single_tenant, default_providers, timeouts, route_timeouts, responses, "
+        "retries, "
         "body_limit, on_ledger_failure, calibration, prices, notifications (line 2)"),
     ),
     ("version: 1", "version: 1\nretries: 11", "retries: must be at most 10 (line 2)"),

@@ -31,6 +31,7 @@ from tokenweir.config.load import load_policy, parse_policy
 from tokenweir.config.shape import all_fields
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Axis, Budget, OnExceeded, Secret
+from tokenweir.core.response_path import ResponsePath
 from tokenweir.core.window import Calendar, Per
 
 # As in the design, section 8, but for the hash.
@@ -93,6 +94,8 @@ def test_every_field_at_once(tmp_path: pathlib.Path) -> None:
     assert unused == {"ca_file", "cert_file", "key_file", "overlays"}
     assert policy.default_providers == {"openai": "local", "anthropic": "claude"}
     assert policy.body_limit_bytes == 1_048_576
+    assert policy.responses.path_of("messages") is ResponsePath.NATIVE
+    assert policy.responses.path_of("embeddings") is ResponsePath.INSPECT
 
 
 def test_mistakes_in_budgets_are_told_at_once(tmp_path: pathlib.Path) -> None:

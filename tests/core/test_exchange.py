@@ -55,6 +55,7 @@ from tokenweir.core.events import (
     DrainDeadline,
     Event,
     LedgerFailed,
+    NothingSent,
     OutOfTime,
     Refused,
     RequestBody,
@@ -62,6 +63,9 @@ from tokenweir.core.events import (
     Reserved,
     ResponseChunk,
     ResponseHead,
+    ResponseKept,
+    ResponseMissed,
+    ResponsePassed,
     StreamClosed,
     Tick,
     WindowsTurned,
@@ -278,6 +282,7 @@ TOLD: dict[State, tuple[Event, ...]] = {
         ResponseHead(200, STREAM, ended=True),
         ResponseHead(429, JSON, details="via_upstream"),
         ResponseHead(504, (), details="response_timeout"),
+        NothingSent(),
         Tick(),
         DrainDeadline(),
         StreamClosed(),
@@ -287,6 +292,10 @@ TOLD: dict[State, tuple[Event, ...]] = {
         ResponseChunk(USAGE_EVENT),
         ResponseChunk(DONE, ended=True),
         ResponseChunk(ERROR, ended=True),
+        ResponseKept(USAGE_EVENT),
+        ResponseMissed(1_000),
+        ResponsePassed(1_000),
+        ResponsePassed(1_000, ended=True),
         Tick(),
         DrainDeadline(),
         StreamClosed(),
@@ -308,6 +317,8 @@ TOLD: dict[State, tuple[Event, ...]] = {
         StreamClosed(),
     ),
 }
+# What is told of an answer that Envoy has read itself.
+UNSEEN = (ResponseKept, ResponseMissed, ResponsePassed)
 ANSWERS = (AwaitBody, Forward, Reject, PassHead, PassChunk)
 
 
@@ -439,7 +450,12 @@ def can_happen(path: Path, event: Event) -> bool:
         case ResponseHead():
             return path.joined > 0 and not is_over(events) and not events_of(events)
         case ResponseChunk():
-            return path.joined > 0 and not is_over(events) and bool(events_of(events))
+            is_native = any(isinstance(each, UNSEEN) for each in events)
+            began = path.joined > 0 and bool(events_of(events))
+            return began and not is_over(events) and not is_native
+        case ResponseKept() | ResponseMissed() | ResponsePassed():
+            # Of one exchange either the body is shown, or what is known of it is told.
+            return len(events_of(events)) == 1 and not is_over(events)
         case Tick() | DrainDeadline():
             return path.joined > 0 and StreamClosed() not in events
         case StreamClosed():
@@ -455,8 +471,12 @@ def events_of(events: tuple[Event, ...]) -> list[ResponseHead | ResponseChunk]:
 
 def is_over(events: tuple[Event, ...]) -> bool:
     """Tell if Envoy has nothing more to tell of the response."""
-    ended = any(each.ended for each in events_of(events))
-    return ended or StreamClosed() in events
+    ended = any(
+        each.ended
+        for each in events
+        if isinstance(each, ResponseHead | ResponseChunk | ResponsePassed)
+    )
+    return ended or StreamClosed() in events or NothingSent() in events
 
 
 @pytest.fixture(scope="module")
@@ -513,9 +533,13 @@ def test_every_hold_ends_once(walk: Walk) -> None:
 
 
 def test_what_was_forwarded_is_settled(walk: Walk) -> None:
-    """What was forwarded is settled and not cancelled; nothing else is settled."""
+    """
+    What was forwarded is settled and not cancelled, unless it was never sent; nothing
+    else is settled.
+    """
     for path in walk.whole:
-        assert len(path.of(Settle)) == len(path.of(Forward)), path.told
+        sent = len(path.of(Forward)) - (NothingSent() in path.told)
+        assert len(path.of(Settle)) == sent, path.told
 
 
 def test_unknown_reserve_is_cancelled(walk: Walk) -> None:
@@ -524,6 +548,7 @@ def test_unknown_reserve_is_cancelled(walk: Walk) -> None:
     ends = {
         (bool(path.of(Forward)), type(command))
         for path in unknown
+        if NothingSent() not in path.told
         for command in path.of(Settle, Cancel)
     }
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tests import frames
 from tests.core.codings.encoders import ENCODERS, zstandard
 from tests.recorded import NEEDS_RECORDINGS, Recording, recordings
+from tests.wire import USAGE_EVENT, delta
 from tokenweir.core.content_coding import MAX_DECODED_BYTES
 from tokenweir.core.dialects import by_route, dialect_of
 from tokenweir.core.dialects.base import Dialect, ResponseFacts
@@ -631,3 +632,35 @@ def test_a_step_that_breaks_ends_its_chunk(monkeypatch: pytest.MonkeyPatch) -> N
     reader.feed(b"")
 
     assert not reader.behind
+
+
+def test_what_can_not_be_fed() -> None:
+    """It had as much text as before, and whatever was reported is out of date."""
+    reader = ResponseReader(
+        by_route("chat_completions"),
+        status=200,
+        content_type="text/event-stream",
+        content_encoding="",
+    )
+    reader.feed(delta("Hello"))
+    reader.feed(USAGE_EVENT)
+    fed = len(delta("Hello")) + len(USAGE_EVENT)
+    reader.skip(fed)
+
+    assert reader.facts.text_bytes == 10
+    assert not reader.facts.usage_final
+    assert not reader.facts.unreadable
+
+
+def test_nothing_can_be_fed() -> None:
+    """Then nothing of it can be read."""
+    reader = ResponseReader(
+        by_route("chat_completions"),
+        status=200,
+        content_type="text/event-stream",
+        content_encoding="",
+    )
+    reader.skip(9)
+    reader.end()
+
+    assert reader.facts.unreadable

@@ -30,6 +30,7 @@ from tests.wire import (
     sse,
 )
 from tokenweir.core.commands import (
+    Cancel,
     CountTexts,
     Extend,
     PassChunk,
@@ -42,9 +43,13 @@ from tokenweir.core.events import (
     DrainDeadline,
     Event,
     Headers,
+    NothingSent,
     OutOfTime,
     ResponseChunk,
     ResponseHead,
+    ResponseKept,
+    ResponseMissed,
+    ResponsePassed,
     StreamClosed,
     Tick,
 )
@@ -1025,3 +1030,92 @@ def test_what_repeats_in_the_prompt_is_told_with_the_settlement() -> None:
     [settle] = [command for command in commands if isinstance(command, Settle)]
 
     assert settle.prompt == ((part, PromptCost(1, 5, 5, 0, 11, 10)),)
+
+
+# === bodies that Envoy has read =====================================================
+
+
+def told(*events: Event, of: Ticket = TICKET) -> Exchange:
+    """Return an exchange of whose body *events* were told, one each 10 ms."""
+    exchange = responding(of=of)
+    for number, event in enumerate(events):
+        assert exchange.handle(event, NOW_MS + 200 + 10 * number) == []
+    return exchange
+
+
+def test_told_whole() -> None:
+    """What was kept of a body is read as if it had been shown."""
+    pieces = (delta("Hello"), FINISH, USAGE_EVENT, DONE)
+    exchange = told(*map(ResponseKept, pieces))
+    shown = after(pieces[:-1])
+
+    unseen = settled(exchange, ResponsePassed(400, ended=True))
+    seen = settled(shown, ResponseChunk(DONE, ended=True))
+    assert (unseen.usage, unseen.source) == (REPORTED, Source.REPORTED)
+    assert unseen.first_token_ms == NOW_MS + 200 - TICKET.started_ms
+    assert replace(unseen, first_token_ms=seen.first_token_ms) == seen
+
+
+def test_told_all_before_its_end() -> None:
+    """A stream that has told all is over, though its connection is not."""
+    exchange = told(*map(ResponseKept, (delta("a"), FINISH, USAGE_EVENT, DONE)))
+
+    assert settled(exchange, ResponsePassed(400)).outcome is Outcome.COMPLETED
+
+
+def test_told_of_a_part() -> None:
+    """What is missing has as much text as what is there, and is no report."""
+    pieces = (delta("Hello"), USAGE_EVENT)
+    size = sum(map(len, pieces))
+    exchange = told(*map(ResponseKept, pieces), ResponseMissed(2 * size))
+    assert exchange.handle(ResponsePassed(3 * size), NOW_MS + 300) == []
+    [count] = exchange.handle(StreamClosed(), NOW_MS + 300)
+
+    assert isinstance(count, CountTexts)
+    assert (count.texts, count.dropped_bytes) == (("Hello",), 10)
+
+
+def test_told_of_texts_that_were_left_out() -> None:
+    """They count where there is text at all."""
+    exchange = told(ResponseKept(delta("Hello"), elided_bytes=90))
+    exchange.handle(ResponsePassed(300), NOW_MS + 300)
+    [count] = exchange.handle(StreamClosed(), NOW_MS + 300)
+    assert isinstance(count, CountTexts)
+    assert count.dropped_bytes == 90
+
+    silent = told(ResponseKept(USAGE_EVENT, elided_bytes=90))
+    assert settled(silent, ResponsePassed(300, ended=True)).usage == REPORTED
+
+
+def test_told_of_nothing_that_was_kept() -> None:
+    """Nobody can read it, so it is charged by its size."""
+    exchange = told(ResponseMissed(400))
+    settlement = settled(exchange, ResponsePassed(400, ended=True))
+
+    assert settlement.source is Source.ESTIMATED
+    assert settlement.usage.output_tokens == 100
+
+
+def test_told_with_a_fault() -> None:
+    """What is there is counted, and is no more than an estimate."""
+    exchange = told(ResponseKept(delta("Hello")))
+    exchange.handle(ResponsePassed(400, fault=True), NOW_MS + 300)
+    settlement = settled(exchange, StreamClosed(), 7)
+
+    assert settlement.source is Source.ESTIMATED
+    assert settlement.usage.output_tokens == 7
+
+
+def test_told_of_what_nobody_reads() -> None:
+    """There is no reader, and nothing to be read."""
+    exchange = told(ResponseKept(b"{"), ResponseMissed(9), of=UNREAD_TICKET)
+
+    assert settled(exchange, ResponsePassed(10, ended=True)).usage == TokenUsage()
+
+
+def test_nothing_was_sent() -> None:
+    """The hold is given back, and nothing settled."""
+    exchange = Exchange.resume(TICKET)
+
+    assert exchange.handle(NothingSent(), NOW_MS) == [Cancel(TICKET.hold)]
+    assert exchange.state is State.DONE

@@ -30,7 +30,11 @@ def test_every_field_is_documented() -> None:
         SETTLEMENT, flags=("ledger_open",), saved_nanousd=1, cap_saved_nanousd=1
     )
     subject = replace(
-        ADMITTED.subject, downgraded_from="gpt-4o", capped_from="9", output_cap="3"
+        ADMITTED.subject,
+        downgraded_from="gpt-4o",
+        capped_from="9",
+        output_cap="3",
+        path="native",
     )
     admitted = replace(ADMITTED, settlement=flagged, shadowed=(shadow,))
     sink.log(replace(admitted, subject=subject))

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tokenweir.cli.table import shown
+from tokenweir.core.response_path import ResponsePath
 from tokenweir.explain.explanation import Explanation
 from tokenweir.explain.way import RETRIED, Way, way_of
+
+_READERS = {
+    ResponsePath.NATIVE: "read by Envoy",
+    ResponsePath.OBSERVE: "read by the processor, from a copy",
+    ResponsePath.INSPECT: "read by the processor",
+}
 
 
 def way_text(told: Explanation) -> Iterator[str]:
@@ -18,8 +25,8 @@ def way_text(told: Explanation) -> Iterator[str]:
     yield f"  waits: {_waits(way)}; {_retries(way)}"
     if way.set_headers or way.removed_headers:
         yield f"  headers: {_headers(way)}"
-    reader = "read by the processor" if way.is_read else "passes unread"
-    yield f"  answer: {reader}"
+    reader = _READERS[way.path] if way.is_read else "passes unread"
+    yield f"  answer: {reader} (path {way.path})"
 
 
 def _waits(way: Way) -> str:

@@ -16,6 +16,7 @@ from tokenweir.config.cap_entry import CapEntry
 from tokenweir.config.compile_quota import EVERY_TENANT, compile_quota, key_scope
 from tokenweir.config.counting import compile_tokenize
 from tokenweir.config.references import DEFAULT_TIMEOUT_CLASS
+from tokenweir.config.responses_entry import ResponsesEntry
 from tokenweir.config.schema import (
     KeyEntry,
     ModelEntry,
@@ -35,6 +36,7 @@ from tokenweir.core.policy import (
     TimeoutClass,
 )
 from tokenweir.core.prompt_part import Audit
+from tokenweir.core.response_path import AUTO, ResponsePath, Responses
 from tokenweir.core.webhook import Webhook
 
 # Most answers fit: what is more is settled as debt.
@@ -95,6 +97,7 @@ def compile_policy(
         body_limit_bytes=file.body_limit,
         caps=tuple(map(_cap, file.caps)),
         audit=_audit(file.audit),
+        responses=_responses(file.responses),
     )
 
 
@@ -104,6 +107,15 @@ def compile_webhook(file: PolicyFile, secret: Secret | None) -> Webhook | None:
     if entry is None or secret is None:
         return None
     return Webhook(entry.url, secret, entry.timeout, entry.ca_file)
+
+
+def _responses(entry: ResponsesEntry) -> Responses:
+    routes = {str(route): _path(name) for route, name in entry.routes.items()}
+    return Responses(_path(entry.path), MappingProxyType(routes))
+
+
+def _path(name: str) -> ResponsePath:
+    return AUTO if name == "auto" else ResponsePath(name)
 
 
 def _provider(name: str, entry: ProviderEntry, credential: Secret | None) -> Provider:

@@ -18,6 +18,7 @@ from tokenweir.config.cap_entry import CapEntry
 from tokenweir.config.entry import Entry
 from tokenweir.config.notifications_entry import NotificationsEntry
 from tokenweir.config.prices_entry import PricesEntry
+from tokenweir.config.responses_entry import ResponsesEntry
 from tokenweir.config.scalar import (
     MAX_CONCURRENCY,
     MAX_RETRIES,
@@ -25,8 +26,6 @@ from tokenweir.config.scalar import (
     BodyLimit,
     Credential,
     DialectName,
-    Duration,
-    IdleDuration,
     LedgerFailure,
     ModelFamilies,
     ModelFamily,
@@ -43,6 +42,7 @@ from tokenweir.config.scalar import (
     Url,
     VersionPath,
 )
+from tokenweir.config.timeout_entry import TimeoutEntry
 from tokenweir.config.tokenize_entry import (
     Calibration,
     CalibrationOfModel,
@@ -310,22 +310,6 @@ class TenantEntry(Entry):
     )
 
 
-class TimeoutEntry(Entry):
-    """How long an answer may take."""
-
-    total: Duration = Field(
-        default=0,
-        description="From the request's end to the answer's end, in seconds or as "
-        "`10m`. 0: no limit.",
-    )
-    idle: IdleDuration = Field(
-        default=300_000,
-        description="Without a byte in either direction: seconds or `30s`. "
-        "Without it: `5m`.",
-        json_schema_extra={"default": "5m"},
-    )
-
-
 class PolicyFile(Entry):
     """The whole file."""
 
@@ -374,6 +358,10 @@ class PolicyFile(Entry):
     )
     route_timeouts: dict[RouteName, Name] = Field(
         default_factory=dict, description="Timeout class, by route."
+    )
+    responses: ResponsesEntry = Field(
+        default_factory=ResponsesEntry,
+        description="Who reads answers. Without it: whatever is cheapest.",
     )
     retries: Annotated[int, Field(ge=0, le=MAX_RETRIES)] = Field(
         default=2,

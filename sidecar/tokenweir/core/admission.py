@@ -128,7 +128,7 @@ def plan_metered(
     if attempt.model != request.model and named is not None:
         asked = Target(policy.providers[named.provider], named, request.model)
     subject = replace(
-        _subject(caller, entry, target),
+        _subject(policy, caller, entry, target),
         user=request.user,
         downgraded_from=asked.name if asked else "",
         capped_from=cap.capped_from,
@@ -171,13 +171,13 @@ def plan_unread(policy: Policy, caller: Caller, entry: Entry) -> Plan | PathNotM
     """Plan a request whose body, if any, nobody reads: no token limit applies."""
     for provider in _callable_without_model(policy, entry.errors.name):
         if _takes(provider, entry):
-            return _plan_unread(caller, entry, Target(provider))
+            return _plan_unread(policy, caller, entry, Target(provider))
     return PathNotMetered(entry.path)
 
 
-def _plan_unread(caller: Caller, entry: Entry, target: Target) -> Plan:
+def _plan_unread(policy: Policy, caller: Caller, entry: Entry, target: Target) -> Plan:
     quotas = _applying(caller, entry, Attempt(""))
-    subject = _subject(caller, entry, target)
+    subject = _subject(policy, caller, entry, target)
     values = _partition_values(subject, target)
     return Plan(
         target,
@@ -228,7 +228,7 @@ def _applying(caller: Caller, entry: Entry, attempt: Attempt) -> tuple[Quota, ..
     )
 
 
-def _subject(caller: Caller, entry: Entry, target: Target) -> Subject:
+def _subject(policy: Policy, caller: Caller, entry: Entry, target: Target) -> Subject:
     return Subject(
         tenant=caller.tenant.name,
         key_id=caller.key.id,
@@ -236,6 +236,7 @@ def _subject(caller: Caller, entry: Entry, target: Target) -> Subject:
         route=entry.route,
         model=target.name,
         provider=target.provider.name,
+        path=policy.responses.path_of(entry.route),
     )
 
 

@@ -38,6 +38,7 @@ class Forward:
         remove_headers: Taken out.
         body: Replaces the request body; None: it stays as it is.
         strip_usage: Envoy takes the usage-only event out of the stream.
+        reply: Headers that Envoy puts on the answer: whoever reads it can't.
         kept_texts: Texts of the prompt that the policy lets be kept, by digest.
     """
 
@@ -46,6 +47,7 @@ class Forward:
     remove_headers: tuple[str, ...]
     body: bytes | None = None
     strip_usage: bool = False
+    reply: Headers = ()
     kept_texts: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
 

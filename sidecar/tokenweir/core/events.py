@@ -140,6 +140,46 @@ class ResponseChunk:
 
 
 @dataclass(frozen=True, slots=True)
+class ResponseKept:
+    """
+    Of a body that passed unseen, *data* comes next; empty: read on in what came before.
+
+    *elided_bytes* of long texts in it were left out.
+    """
+
+    data: bytes
+    elided_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseMissed:
+    """Of a body that passed unseen, *size_bytes* come next that nobody has kept."""
+
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsePassed:
+    """
+    That is what is known of a body that passed unseen.
+
+    Attributes:
+        size_bytes: Of the body so far.
+        ended: It is over, and its end was clean.
+        fault: Some of it was neither kept nor told as missing.
+    """
+
+    size_bytes: int
+    ended: bool = False
+    fault: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NothingSent:
+    """The exchange is over, and nothing of it was sent to any provider."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """It is time to renew the hold."""
 
@@ -165,6 +205,10 @@ Event = (
     | OutOfTime
     | ResponseHead
     | ResponseChunk
+    | ResponseKept
+    | ResponseMissed
+    | ResponsePassed
+    | NothingSent
     | Tick
     | StreamClosed
     | DrainDeadline

@@ -162,6 +162,17 @@ def with_decisions(changes: HeaderChanges, ticket: Ticket) -> HeaderChanges:
     )
 
 
+def visible_headers(upstream: Headers, ticket: Ticket, now_ms: int) -> HeaderChanges:
+    """
+    Return what is done to the headers of the answer to the exchange of *ticket*.
+
+    *upstream* are the provider's own, *now_ms* is the time of day.
+    """
+    anthropic = ticket.dialect == "messages"
+    at_ms = now_ms if anthropic else None
+    return with_decisions(response_changes(upstream, ticket.states, at_ms), ticket)
+
+
 def upstream_renames(headers: Headers) -> HeaderChanges:
     """
     Return what moves a provider's rate-limit headers out of the way of ours.

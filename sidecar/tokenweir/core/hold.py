@@ -119,7 +119,8 @@ class Subject:
     *downgraded_from* is the model that the app asked for, if another one answers.
     *capped_from* is the app's own cap on output tokens if the policy has put a lower one
     in its place, `UNSET` if the app had none, ``""`` if its cap was left as it is; and
-    *output_cap* the number that was written, ``""`` if none was.
+    *output_cap* the number that was written, ``""`` if none was. *path* is who reads the
+    answer, see `tokenweir.core.response_path`.
     """
 
     tenant: str
@@ -133,6 +134,7 @@ class Subject:
     downgraded_from: str = ""
     capped_from: str = ""
     output_cap: str = ""
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)

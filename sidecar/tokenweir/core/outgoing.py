@@ -9,17 +9,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tokenweir.core import headers
 from tokenweir.core.admission import Plan, Target
 from tokenweir.core.commands import Forward
 from tokenweir.core.dialects.base import Edits, ModelRequest
-from tokenweir.core.events import NOT_COUNTED, Counted, RequestBody, RequestHead
+from tokenweir.core.events import (
+    NOT_COUNTED,
+    Counted,
+    Headers,
+    RequestBody,
+    RequestHead,
+)
 from tokenweir.core.hold import Granted, Hold
 from tokenweir.core.identify import COUNTING_ROUTE, KEY_HEADERS, Entry, is_key
 from tokenweir.core.policy import Policy, Secret
+from tokenweir.core.response_path import ResponsePath
 from tokenweir.core.ticket import Ticket
 
 CLUSTER_HEADER = "x-tokenweir-cluster"
 TIMEOUT_HEADER = "x-tokenweir-timeout"
+PATH_HEADER = "x-tokenweir-path"
 # What paths of most APIs begin with.
 _VERSION = "/v1"
 # Where providers look for a key, by dialect; others: a bearer's.
@@ -94,8 +103,19 @@ def forward(incoming: Incoming, admitted: Admitted) -> Forward:
         # An edited body goes as it is: nobody would gain from encoding it again.
         removals = (*removals, "content-encoding")
     ticket = _ticket(incoming, admitted)
+    taken = ticket.hold.subject.path
+    reply: Headers = ()
+    if taken != ResponsePath.INSPECT:  # where Envoy's routes lead without a word
+        changes = (*changes, (PATH_HEADER, taken))
+        reply = headers.visible_headers((), ticket, incoming.started_ms).set_headers
     return Forward(
-        ticket, changes, removals, body, edits.include_usage, incoming.body.kept_texts
+        ticket,
+        changes,
+        removals,
+        body,
+        edits.include_usage,
+        reply,
+        incoming.body.kept_texts,
     )
 
 

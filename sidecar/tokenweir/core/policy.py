@@ -17,6 +17,7 @@ from tokenweir.core.cap import Cap
 from tokenweir.core.key_ring import KeyRing
 from tokenweir.core.pricing import NO_PRICING, Pricing
 from tokenweir.core.prompt_part import DEFAULT_AUDIT, Audit
+from tokenweir.core.response_path import DEFAULT_RESPONSES, Responses
 from tokenweir.core.tokenize_server import TokenizeServer
 from tokenweir.core.webhook import Webhook
 from tokenweir.core.window import Calendar
@@ -336,6 +337,7 @@ class Policy:
         pricing: What models cost.
         caps: How long answers may be; the lowest that applies counts.
         audit: What is kept of prompts.
+        responses: Who reads answers.
         key_ring: The same keys, to be found in constant time.
         webhook: Who is told what budgets have passed, or None.
     """
@@ -357,6 +359,7 @@ class Policy:
     pricing: Pricing = field(default=NO_PRICING, repr=False)
     caps: tuple[Cap, ...] = ()
     audit: Audit = DEFAULT_AUDIT
+    responses: Responses = DEFAULT_RESPONSES
     key_ring: KeyRing[ApiKey] = field(init=False, repr=False, compare=False)
     webhook: Webhook | None = None
 

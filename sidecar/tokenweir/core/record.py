@@ -48,6 +48,7 @@ LABELS = (
     "downgraded_from",
     "capped_from",
     "output_cap",
+    "path",
 )
 # What sums are kept apart by.
 GROUP = ("tenant", "key", "model", "provider", "route")
@@ -76,6 +77,7 @@ def labels_of(hold: Hold) -> dict[str, str]:
         subject.downgraded_from,
         subject.capped_from,
         subject.output_cap,
+        subject.path,
     )
     return {
         name: value.replace(SEPARATOR, " ")

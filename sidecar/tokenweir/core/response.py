@@ -63,7 +63,7 @@ class ResponseReader:
         self._steps: Iterator[None] = iter(())
         self._behind = False
         self._ended = False
-        self._fed = False
+        self._fed_bytes = 0
 
     @property
     def exceeded(self) -> bool:
@@ -83,10 +83,25 @@ class ResponseReader:
         has it all read with the next chunk, or at the end.
         """
         if chunk:
-            self._fed = True
+            self._fed_bytes += len(chunk)
             self._catch_up()
             self._steps, self._behind = self._read(chunk), True
         self._behind = next(self._steps, _OVER) is not _OVER
+
+    def skip(self, size_bytes: int) -> None:
+        """
+        Reckon with *size_bytes* of the body that can't be fed, at the end of a unit.
+
+        There was as much text in them as before; and if nothing was before, nothing of
+        it can be read.
+        """
+        self._catch_up()
+        facts = self.facts
+        if self._fed_bytes:
+            facts.text_bytes += facts.text_bytes * size_bytes // self._fed_bytes
+        else:
+            facts.unreadable = True
+        facts.usage_final = facts.finished = facts.ended = False
 
     def end(self) -> None:
         """
@@ -105,7 +120,7 @@ class ResponseReader:
             self._body.end()
         elif self._decoder is not None and not self._decoder.whole:
             # Something came, but not enough of it to be decoded.
-            self.facts.unreadable = self._fed
+            self.facts.unreadable = bool(self._fed_bytes)
 
     def _catch_up(self) -> None:
         for _ in self._steps:

@@ -7,6 +7,7 @@ import re
 from tokenweir.core import accounting, headers
 from tokenweir.core.accounting import BodySeen
 from tokenweir.core.commands import (
+    Cancel,
     Command,
     CountTexts,
     Extend,
@@ -22,6 +23,9 @@ from tokenweir.core.events import (
     Event,
     ResponseChunk,
     ResponseHead,
+    ResponseKept,
+    ResponseMissed,
+    ResponsePassed,
     header_list,
     header_value,
 )
@@ -57,6 +61,7 @@ class ResponseSide:
         self._reader: ResponseReader | None = None
         self._unread = ResponseFacts()
         self._seen_bytes = 0
+        self._elided_bytes = 0
         self._first_token_ms: int | None = None
         self._outcome = Outcome.COMPLETED
         self._flags = ticket.flags
@@ -123,12 +128,48 @@ class ResponseSide:
         self._seen_bytes += len(event.data)
         if self._reader is not None:
             self._feed(self._reader, event.data)
-            if self._first_token_ms is None and self._facts.deltas:
-                self._first_token_ms = max(0, now_ms - self.ticket.started_ms)
+            self._see_first_token()
         if not (event.ended or self._all_is_told):
             return State.RESPONDING, [PassChunk()]
         state, commands = self._over(Outcome.COMPLETED)
         return state, [PassChunk(), *commands]
+
+    def keep(self, event: Event, now_ms: int) -> Step:
+        """Read a piece of a body that passed unseen. What follows is told by `hear`."""
+        assert isinstance(event, ResponseKept)
+        self._now_ms = now_ms
+        self._elided_bytes += event.elided_bytes
+        if self._reader is not None:
+            self._feed(self._reader, event.data)
+            self._see_first_token()
+        return State.RESPONDING, []
+
+    def miss(self, event: Event, now_ms: int) -> Step:
+        """Reckon with a piece that nobody has kept: as much text as before."""
+        assert isinstance(event, ResponseMissed)
+        self._now_ms = now_ms
+        if self._reader is not None:
+            self._reader.skip(event.size_bytes)
+        return State.RESPONDING, []
+
+    def hear(self, event: Event, now_ms: int) -> Step:
+        """All that is known of a body that passed unseen has been read."""
+        assert isinstance(event, ResponsePassed)
+        self._now_ms = now_ms
+        self._seen_bytes = event.size_bytes
+        if self._reader is not None:
+            self._reader.end()
+            facts = self._reader.facts
+            # Where there is any text, what was left out of it was text as well.
+            facts.text_bytes += self._elided_bytes if facts.text_bytes else 0
+            facts.unreadable |= event.fault
+        if event.ended or self._all_is_told:
+            return self._over(Outcome.COMPLETED)
+        return State.RESPONDING, []
+
+    def give_back(self, _: Event, __: int) -> Step:
+        """Nothing was sent to any provider."""
+        return State.DONE, [Cancel(self.ticket.hold)]
 
     def renew(self, _: Event, now_ms: int) -> Step:
         """Report progress before the response begins."""
@@ -193,6 +234,10 @@ class ResponseSide:
             # A bug of ours, which the driver reports: it must not make answers free.
             reader.facts.unreadable = True
             raise
+
+    def _see_first_token(self) -> None:
+        if self._first_token_ms is None and self._facts.deltas:
+            self._first_token_ms = max(0, self._now_ms - self.ticket.started_ms)
 
     def _over(self, outcome: Outcome) -> Step:
         """The body is over: charge what was reported, or have the rest counted."""
@@ -300,10 +345,6 @@ class ResponseSide:
         return (*flags, CAP_REACHED) if reached else flags
 
     def _visible_headers(self, head: ResponseHead) -> headers.HeaderChanges:
-        anthropic = self.ticket.dialect == "messages"
         # What Envoy says of itself, such as why it refuses, is no provider's.
         upstream = head.headers if accounting.from_provider(head) else ()
-        changes = headers.response_changes(
-            upstream, self.ticket.states, self._now_ms if anthropic else None
-        )
-        return headers.with_decisions(changes, self.ticket)
+        return headers.visible_headers(upstream, self.ticket, self._now_ms)

@@ -36,6 +36,7 @@ from tokenweir.core.exchange import Exchange
 from tokenweir.core.hold import Denied, Granted, Hold, Stale
 from tokenweir.core.rejection import Rejection
 from tokenweir.core.request_side import Arrival
+from tokenweir.core.response_path import ResponsePath
 from tokenweir.core.step import State
 from tokenweir.driver.handoff import Handoff
 from tokenweir.driver.services import Services
@@ -177,7 +178,7 @@ class RequestDriver:
         if isinstance(answer, Reject):
             self._services.on_exchange_end(self._details(answer.why))
         elif isinstance(answer, Forward):
-            self._handoff.offer(answer.ticket.hold, self._details(None))
+            self._hand_over(answer.ticket.hold)
             if self._services.prompts is not None and answer.kept_texts:
                 self._services.prompts.keep(answer.kept_texts)
             ticket = replace(
@@ -187,6 +188,13 @@ class RequestDriver:
             )
             return replace(answer, ticket=ticket)
         return answer
+
+    def _hand_over(self, hold: Hold) -> None:
+        if hold.subject.path == ResponsePath.NATIVE:
+            # Nobody need claim it: its end is told however it ends.
+            self._services.natives.expect(hold.id)
+        else:
+            self._handoff.offer(hold, self._details(None))
 
     def _details(self, rejection: Rejection | None) -> ExchangeDetails:
         request = self._exchange.request

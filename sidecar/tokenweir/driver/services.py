@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -17,6 +18,7 @@ from tokenweir.core.prompt_costs import Costs
 from tokenweir.core.usage import Source
 from tokenweir.driver.background import Background
 from tokenweir.driver.bodies import BodyThread
+from tokenweir.driver.native_watch import NativeWatch
 from tokenweir.driver.turns import Turns
 from tokenweir.ledger.base import Ledger
 from tokenweir.telemetry.hooks import Events, OnExchangeEnd
@@ -104,6 +106,7 @@ class Services:
         pricing: What models cost by the policy in force.
         prompts: Told of what repeats in prompts.
         lessons: Told of what estimates can learn.
+        natives: Exchanges whose answers Envoy reads.
         admitting: Requests that came before a drain and have no answer yet.
         settling: Settles that the ledger has not answered yet.
         turns: For exchanges that have much to read at once.
@@ -121,6 +124,7 @@ class Services:
     prompts: Prompts | None = None
     lessons: Lessons | None = None
     responding: set[Drainable] = field(default_factory=set)
+    natives: NativeWatch = field(default_factory=lambda: NativeWatch(time.monotonic))
     admitting: set[object] = field(default_factory=set)
     settling: set[asyncio.Task[None]] = field(default_factory=set)
     turns: Turns = field(default_factory=Turns)

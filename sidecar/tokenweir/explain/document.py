@@ -152,6 +152,7 @@ def _way(way: Way | None) -> Json | None:
         "retries": way.retries,
         "retried": list(RETRIED) if way.retries else [],
         "answer": "read" if way.is_read else "unread",
+        "path": way.path,
         "set_headers": list(way.set_headers),
         "removed_headers": list(way.removed_headers),
     }

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tokenweir.core.commands import Forward
-from tokenweir.core.outgoing import CLUSTER_HEADER, TIMEOUT_HEADER
+from tokenweir.core.outgoing import CLUSTER_HEADER, PATH_HEADER, TIMEOUT_HEADER
 from tokenweir.core.policy import TimeoutClass
+from tokenweir.core.response_path import ResponsePath, route_name
 from tokenweir.explain.explanation import Explanation
 
 # What Envoy tries once more: `tokenweir.envoyconf.routes` says it to Envoy.
@@ -28,7 +29,8 @@ class Way:
         url: Ditto, without a query: that may hold a key.
         timeouts: How long Envoy waits.
         retries: How often it tries once more, of `RETRIED`.
-        is_read: The processor reads the answer; else it passes unread.
+        is_read: The answer is read; else it passes unread.
+        path: By whom.
         set_headers: Names of what is set on the way, ours not.
         removed_headers: Names of what is taken out, as far as the app has sent it.
     """
@@ -40,6 +42,7 @@ class Way:
     timeouts: TimeoutClass
     retries: int
     is_read: bool
+    path: ResponsePath
     set_headers: tuple[str, ...]
     removed_headers: tuple[str, ...]
 
@@ -57,15 +60,17 @@ def way_of(told: Explanation) -> Way | None:
     path = changes.get(":path", head.path).partition("?")[0]
     root = f"{provider.scheme}://{provider.host}:{provider.port}{provider.path_prefix}"
     sent = {name for name, _ in head.headers}
-    ours = (CLUSTER_HEADER, TIMEOUT_HEADER, ":path")
+    ours = (CLUSTER_HEADER, TIMEOUT_HEADER, PATH_HEADER, ":path")
+    taken = ResponsePath(answer.ticket.hold.subject.path)
     return Way(
-        route=f"{provider.name}/{timeouts.name}",
+        route=route_name(provider.name, timeouts.name, taken),
         cluster=changes[CLUSTER_HEADER],
         method=head.method,
         url=f"{root}{path}",
         timeouts=timeouts,
         retries=policy.retries,
         is_read=bool(answer.ticket.dialect),
+        path=taken,
         set_headers=tuple(name for name in changes if name not in ours),
         removed_headers=tuple(n for n in answer.remove_headers if n in sent),
     )

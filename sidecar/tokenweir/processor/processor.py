@@ -22,6 +22,7 @@ from tokenweir.core.request_side import Arrival
 from tokenweir.driver.background import Background
 from tokenweir.driver.calibration import Calibration
 from tokenweir.driver.handoff import Handoff
+from tokenweir.driver.native import NativeDriver
 from tokenweir.driver.prompt_audit import PromptAudit
 from tokenweir.driver.services import Services
 from tokenweir.driver.tally import Tally
@@ -103,6 +104,7 @@ class Processor:
         self._counter.recall = self._calibration.recall
         self._handoff = Handoff(self._ledger, self._hooks, self._background)
         self._services = self._make_services()
+        self._natives = NativeDriver(self._services)
         self._server = Server(
             Sessions(self._services, self._handoff, self._arrival),
             settings.socket_path,
@@ -159,6 +161,7 @@ class Processor:
         await self._await_exchanges()
         for exchange in tuple(self._services.responding):
             exchange.drain()
+        self._natives.drain()
         await self._server.stop(STOP_SECONDS)
         await self._background.join(FLUSH_SECONDS)
         await self._tally.stop()
@@ -297,7 +300,8 @@ class Processor:
         )
 
     def _in_flight(self) -> int:
-        return len(self._services.responding) + self._handoff.size
+        natives = self._services.natives.size
+        return len(self._services.responding) + self._handoff.size + natives
 
     def _outstanding(self) -> int:
         return self._in_flight() + len(self._services.settling)

@@ -147,6 +147,7 @@ class JsonLog:
             "downgraded_from": subject.downgraded_from,
             "capped_from": subject.capped_from,
             "output_cap": subject.output_cap,
+            "path": subject.path,
         }
         return {name: _bounded(value) for name, value in fields.items() if value}
 

@@ -1,0 +1,160 @@
+"""
+Drives exchanges whose answers Envoy reads itself: from what its access log tells.
+
+Each passage is everything that is known of its exchange. So it is read anew each time, by
+the machinery that reads answers in line, and nothing of it is kept: any worker can be
+told the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tokenweir.core.events import (
+    DrainDeadline,
+    Event,
+    NothingSent,
+    ResponseKept,
+    ResponseMissed,
+    ResponsePassed,
+    StreamClosed,
+    Tick,
+)
+from tokenweir.core.passage import Passage
+from tokenweir.core.step import State
+from tokenweir.driver.performing import Performer
+from tokenweir.driver.services import Services
+
+_SCRIPT = "watch"
+
+
+class _ScriptError(Exception):
+    """What Envoy's script noted is not all that it should have noted."""
+
+
+class NativeDriver:
+    """Takes what Envoy tells, in whatever order. It never raises."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def take(self, passage: Passage) -> None:
+        """Settle the exchange of *passage* if it is over, else keep its hold alive."""
+        if not self._services.natives.hear(passage):
+            return
+        if not passage.over:
+            self._read(passage, Tick())
+        elif passage.head is None and not passage.sent:
+            self._read(passage, NothingSent())
+        else:
+            if passage.excerpt is not None and passage.excerpt.fault:
+                self._services.events.fault(_SCRIPT, _ScriptError("watch.lua failed"))
+            self._read(passage, StreamClosed())
+
+    def drain(self) -> None:
+        """Settle what has passed of those that are not over: the processor leaves."""
+        for passage in self._services.natives.newest():
+            self._read(passage, DrainDeadline())
+
+    def _read(self, passage: Passage, last: Event) -> None:
+        reading = _Reading(passage, last, self._services)
+        try:
+            reading.begin()
+            if reading.behind:
+                self._services.background.spawn(self._read_on(reading))
+            else:
+                reading.finish()
+        except Exception as error:  # noqa: BLE001 - others are told of in the same message
+            self._services.events.fault("access_log", error)
+
+    async def _read_on(self, reading: _Reading) -> None:
+        """Read what is much step by step, so that others are served meanwhile."""
+        while reading.behind:
+            await self._services.turns.next()
+            reading.go_on()
+        reading.finish()
+
+
+class _Reading:
+    """One passage on its way through the exchange; *last* is what it ends with."""
+
+    def __init__(self, passage: Passage, last: Event, services: Services) -> None:
+        self._passage = passage
+        self._last = last
+        self._todo: Iterator[tuple[Event, int]] = iter(())
+        self._at_ms = passage.at_ms
+        hold_id = passage.ticket.hold.id
+        self._performer = Performer(
+            passage.ticket, services, lambda: services.natives.settled(hold_id)
+        )
+
+    @property
+    def behind(self) -> bool:
+        """Whether some of what was kept is yet to be read."""
+        return self._performer.behind
+
+    def begin(self) -> None:
+        """Take the head, and begin with what was kept."""
+        if self._passage.head is not None:
+            self._tell(self._passage.head)
+        if self._performer.state is State.RESPONDING:
+            self._todo = iter(_events_of(self._passage))
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Read until there is much to be read at once, a step of it, or all."""
+        if self._performer.behind:
+            self._keep(ResponseKept(b""), self._at_ms)
+        while not self._performer.behind:
+            event, at_ms = next(self._todo, _NO_MORE)
+            if event is None:
+                return
+            self._keep(event, at_ms)
+
+    def finish(self) -> None:
+        """Take what was counted, and what follows."""
+        if self._performer.state is State.RESPONDING:
+            self._tell(_passed(self._passage))
+        if self._performer.state in (State.FORWARDED, State.RESPONDING):
+            self._tell(self._last)
+
+    def _keep(self, event: Event, at_ms: int) -> None:
+        self._at_ms = at_ms
+        # What can't be read by a bug of ours is charged by its size: see the reader.
+        self._performer.handle_safely(event, at_ms)
+
+    def _tell(self, event: Event) -> None:
+        self._performer.handle(event, self._passage.at_ms)
+
+
+_NO_MORE: Final = (None, 0)
+
+
+def _events_of(passage: Passage) -> Iterator[tuple[Event, int]]:
+    """Yield what was kept of the body, and what is missing, with the time of each."""
+    excerpt = passage.excerpt
+    if excerpt is None or not excerpt.units:
+        if passage.body_bytes:
+            yield ResponseMissed(passage.body_bytes), passage.at_ms
+        return
+    for number, unit in enumerate(excerpt.units):
+        at_ms = unit.at_us // 1000
+        if number == excerpt.gap_at:
+            yield ResponseMissed(excerpt.gap_bytes), at_ms
+        yield ResponseKept(unit.data, unit.elided_bytes), at_ms
+    # The script does not write down each piece at once: what came since then is missing.
+    missing_bytes = passage.body_bytes - excerpt.seen_bytes
+    if missing_bytes > 0 and not excerpt.whole:
+        yield ResponseMissed(missing_bytes), passage.at_ms
+
+
+def _passed(passage: Passage) -> ResponsePassed:
+    excerpt = passage.excerpt
+    if excerpt is None:
+        return ResponsePassed(passage.body_bytes, passage.ended)
+    # Envoy counts what went to the app: without what was taken out.
+    size_bytes = max(passage.body_bytes, excerpt.seen_bytes)
+    ended = passage.ended or excerpt.whole
+    lost = excerpt.fault or excerpt.left_out > 0
+    return ResponsePassed(size_bytes, ended, lost)
