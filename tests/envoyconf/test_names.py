@@ -9,7 +9,11 @@ def test_headers() -> None:
     """The headers by which admission routes, and which no app can send."""
     assert names.CLUSTER_HEADER == outgoing.CLUSTER_HEADER
     assert names.TIMEOUT_HEADER == outgoing.TIMEOUT_HEADER
-    ours = (names.CLUSTER_HEADER, names.TIMEOUT_HEADER, headers.REFUSAL_HEADER)
+    assert names.PATH_HEADER == outgoing.PATH_HEADER
+    ours = (
+        *(names.CLUSTER_HEADER, names.TIMEOUT_HEADER, names.PATH_HEADER),
+        headers.REFUSAL_HEADER,
+    )
     assert all(name.startswith(names.GOVERNOR_PREFIX) for name in ours)
 
 

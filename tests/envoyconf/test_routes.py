@@ -37,7 +37,10 @@ def test_authority(host: str, scheme: str, port: int, expected: str) -> None:
 
 
 def test_a_route_for_each_provider_and_class() -> None:
-    """Every provider has a route for each timeout class, the default's last."""
+    """
+    Every provider has a route for each path of answers and each timeout class, the
+    default's last.
+    """
     classes = {name: TimeoutClass(name) for name in ("default", "slow")}
     policy = policy_of(provider("a", 1), provider("b", 2), timeout_classes=classes)
 
@@ -45,10 +48,10 @@ def test_a_route_for_each_provider_and_class() -> None:
 
     assert [route.name for route in host.routes] == [
         "connect",
-        "a/slow",
-        "a/default",
-        "b/slow",
-        "b/default",
+        *("a/slow/native", "a/default/native", "a/slow/observe", "a/default/observe"),
+        *("a/slow", "a/default"),
+        *("b/slow/native", "b/default/native", "b/slow/observe", "b/default/observe"),
+        *("b/slow", "b/default"),
         "not-admitted",
     ]
 

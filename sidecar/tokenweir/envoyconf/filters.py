@@ -13,6 +13,8 @@ Where the processor hooks into a request's way through Envoy.
   processor that dies takes no byte of a running answer with it. Its stream begins
   with the request's head, so that a client which hangs up before the provider has
   answered is seen as a closed stream.
+- *observe* (ext_proc) shows it a copy, and waits for nothing. Of these two a route has
+  the one or the other, or neither: see docs/response-paths.md.
 
 WARNING: the order is part of it. See `lua/watch.lua` for the first place.
 """
@@ -63,9 +65,11 @@ from envoy_data_plane.google.protobuf import Any, Struct
 from tokenweir.core.dialects import COUNTING_FORMS, METERED_FORMS, METERED_PATHS
 from tokenweir.core.dialects.path_form import MODEL, PathForm
 from tokenweir.core.identify import TOKEN_FREE_PATHS
+from tokenweir.core.response_path import ResponsePath
 from tokenweir.envoyconf.names import (
     ADMISSION,
     METADATA_NAMESPACE,
+    OBSERVE,
     PROCESSOR_CLUSTER,
     RENDERED_METADATA,
     RESPONSE,
@@ -76,6 +80,7 @@ from tokenweir.envoyconf.settings import EnvoySettings
 WATCH_FILTER: Final = "tokenweir.watch"
 ADMISSION_FILTER: Final = "tokenweir.admission"
 RESPONSE_FILTER: Final = "tokenweir.response"
+OBSERVE_FILTER: Final = "tokenweir.observe"
 # In the order in which they build on each other.
 WATCH_PARTS: Final = (
     *("records", "squeeze", "framing", "excerpt"),
@@ -87,6 +92,9 @@ RETRY_AFTER_FILTER: Final = "tokenweir.retry_after"
 NO_UPGRADE_FILTER: Final = "tokenweir.no_upgrade"
 # CEL; they come with the first message of the response, under these very keys.
 RESPONSE_ATTRIBUTES: Final = ("response.code_details", "upstream.request_attempt_count")
+
+# How long after an answer that was cut its end is told; of others it is seen.
+OBSERVED_CLOSE: Final = timedelta(milliseconds=500)
 
 _SEND = ProcessingModeHeaderSendMode.SEND
 _SKIP = ProcessingModeHeaderSendMode.SKIP
@@ -104,6 +112,7 @@ def http_filters(settings: EnvoySettings) -> list[HttpFilter]:
         lua_filter(WATCH_FILTER, _drain() + watch_source()),
         HttpFilter(name=ADMISSION_FILTER, typed_config=Any.pack(_admission(settings))),
         HttpFilter(name=RESPONSE_FILTER, typed_config=Any.pack(_response(settings))),
+        HttpFilter(name=OBSERVE_FILTER, typed_config=Any.pack(_observe(settings))),
         HttpFilter(
             name="envoy.filters.http.router",
             typed_config=Any.pack(_router(settings)),
@@ -181,6 +190,17 @@ def watched() -> dict[str, Any]:
     return {RESPONSE_FILTER: Any.pack(ExtProcPerRoute(overrides=overrides))}
 
 
+def read_by(path: ResponsePath) -> dict[str, Any]:
+    """Return the configuration of routes whose responses are read on *path*."""
+    match path:
+        case ResponsePath.INSPECT:
+            return {}  # as everywhere else: see `governed`
+        case ResponsePath.OBSERVE:
+            return unwatched() | {OBSERVE_FILTER: watched()[RESPONSE_FILTER]}
+        case ResponsePath.NATIVE:
+            return unwatched()
+
+
 def unwatched(*, admitted: bool = False) -> dict[str, Any]:
     """Return that of routes which only answer; *admitted*: without asking either."""
     off = Any.pack(ExtProcPerRoute(disabled=True))
@@ -238,6 +258,17 @@ def _response(settings: EnvoySettings) -> ExternalProcessor:
         allow_content_length_header=True,
         metadata_options=MetadataOptions(forwarding_namespaces=_OURS),
     )
+
+
+def _observe(settings: EnvoySettings) -> ExternalProcessor:
+    copy = _response(settings)
+    copy.stat_prefix = OBSERVE
+    copy.grpc_service = _processor(OBSERVE, settings)
+    copy.observability_mode = True
+    copy.deferred_close_timeout = OBSERVED_CLOSE
+    # What answers nothing changes nothing.
+    copy.allow_mode_override = copy.allow_content_length_header = False
+    return copy
 
 
 def _router(settings: EnvoySettings) -> Router:

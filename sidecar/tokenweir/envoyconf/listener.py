@@ -25,6 +25,7 @@ from envoy_data_plane.envoy.config.route.v3 import RouteConfiguration
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v3 import (
     HttpConnectionManager,
     HttpConnectionManagerCodecType,
+    HttpConnectionManagerHcmAccessLogOptions,
     HttpConnectionManagerPathWithEscapedSlashesAction,
     HttpConnectionManagerServerHeaderTransformation,
     Rds,
@@ -35,7 +36,7 @@ from envoy_data_plane.envoy.extensions.http.early_header_mutation.header_mutatio
 from envoy_data_plane.envoy.type.matcher.v3 import StringMatcher
 from envoy_data_plane.google.protobuf import Any
 
-from tokenweir.envoyconf.access_log import access_log
+from tokenweir.envoyconf.access_log import access_logs
 from tokenweir.envoyconf.addresses import tcp
 from tokenweir.envoyconf.filters import http_filters
 from tokenweir.envoyconf.local_reply import local_replies
@@ -133,7 +134,12 @@ def _connection_manager(settings: EnvoySettings) -> HttpConnectionManager:
         ),
         generate_request_id=True,
         preserve_external_request_id=True,
-        access_log=[access_log(settings.access_log_path)],
+        access_log=access_logs(settings),
+        access_log_options=HttpConnectionManagerHcmAccessLogOptions(
+            access_log_flush_interval=timedelta(
+                milliseconds=settings.progress_interval_ms
+            )
+        ),
         local_reply_config=local_replies(),
         http_filters=http_filters(settings),
     )

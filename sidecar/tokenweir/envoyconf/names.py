@@ -14,9 +14,11 @@ from typing import Final
 GOVERNOR_PREFIX: Final = "x-tokenweir-"
 CLUSTER_HEADER: Final = "x-tokenweir-cluster"  # admission's answer: which provider
 TIMEOUT_HEADER: Final = "x-tokenweir-timeout"  # admission's answer: which class
+PATH_HEADER: Final = "x-tokenweir-path"  # admission's answer: who reads the response
 ROLE_METADATA: Final = "x-tokenweir-role"  # gRPC metadata: which filter is calling
 ADMISSION: Final = "admission"
 RESPONSE: Final = "response"
+OBSERVE: Final = "observe"
 RENDERED_METADATA: Final = "x-tokenweir-rendered"  # what this was made from
 METADATA_NAMESPACE: Final = "tokenweir"  # dynamic metadata, for filters and the log
 PROCESSOR_CLUSTER: Final = "tokenweir-processor"

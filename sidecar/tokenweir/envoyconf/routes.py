@@ -37,10 +37,12 @@ from envoy_data_plane.envoy.type.matcher.v3 import StringMatcher
 
 from tokenweir.core.headers import REFUSAL_HEADER
 from tokenweir.core.policy import Policy, Provider, TimeoutClass
-from tokenweir.envoyconf.filters import governed, unwatched
+from tokenweir.core.response_path import ResponsePath, route_name
+from tokenweir.envoyconf.filters import governed, read_by, unwatched
 from tokenweir.envoyconf.names import (
     CLUSTER_HEADER,
     GOVERNOR_PREFIX,
+    PATH_HEADER,
     ROUTES_NAME,
     TIMEOUT_HEADER,
 )
@@ -65,6 +67,7 @@ NO_ENCODING: Final = HeaderValueOption(
 NOT_FORWARDED: Final = (
     CLUSTER_HEADER,
     TIMEOUT_HEADER,
+    PATH_HEADER,
     "x-forwarded-proto",
     "x-envoy-internal",
     "x-envoy-external-address",
@@ -74,6 +77,10 @@ RETRY_ON: Final = (
     "connect-failure,refused-stream,reset-before-request,retriable-status-codes"
 )
 RETRIED_STATUSES: Final = (429, 503)
+
+
+# The last one of them is taken without a word.
+_PATHS: Final = (ResponsePath.NATIVE, ResponsePath.OBSERVE, ResponsePath.INSPECT)
 
 
 def route_configuration(policy: Policy, settings: EnvoySettings) -> RouteConfiguration:
@@ -107,21 +114,30 @@ def _provider_routes(policy: Policy) -> Iterator[Route]:
     classes = dict(policy.timeout_classes)
     default = classes.pop(DEFAULT_CLASS)
     for provider in policy.providers.values():
-        here = _is(CLUSTER_HEADER, provider.cluster)
-        for timeouts in classes.values():
-            headers = [here, _is(TIMEOUT_HEADER, timeouts.name)]
-            yield _route(provider, timeouts, headers)
-        # Last: classes that a policy has got since then are treated so as well.
-        yield _route(provider, default, [here])
+        for path in _PATHS:
+            here = [_is(CLUSTER_HEADER, provider.cluster), *_taken(path)]
+            for timeouts in classes.values():
+                headers = [*here, _is(TIMEOUT_HEADER, timeouts.name)]
+                yield _route(provider, path, timeouts, headers)
+            # Last: classes that a policy has got since then are treated so as well.
+            yield _route(provider, path, default, here)
+
+
+def _taken(path: ResponsePath) -> list[HeaderMatcher]:
+    return [] if path is ResponsePath.INSPECT else [_is(PATH_HEADER, path)]
 
 
 def _route(
-    provider: Provider, timeouts: TimeoutClass, headers: list[HeaderMatcher]
+    provider: Provider,
+    path: ResponsePath,
+    timeouts: TimeoutClass,
+    headers: list[HeaderMatcher],
 ) -> Route:
     return Route(
-        name=f"{provider.name}/{timeouts.name}",
+        name=route_name(provider.name, timeouts.name, path),
         match=RouteMatch(prefix="/", headers=headers),
         route=_action(provider, timeouts),
+        typed_per_filter_config=read_by(path),
     )
 
 

@@ -15,6 +15,7 @@ _POSITIVE = (
     "max_connections",
     "upload_idle_timeout_ms",
     "upload_timeout_ms",
+    "progress_interval_ms",
 )
 
 
@@ -45,6 +46,8 @@ class EnvoySettings:
             request that is not admitted yet.
         upload_timeout_ms: How long it may take to send a whole request, however
             steadily: what is collected for admission is kept in memory.
+        progress_interval_ms: How often Envoy tells of an answer that it reads itself
+            and that goes on. Holds expire after 30 s: two of three may be lost.
         xds_dir: Folder of the files that a running Envoy follows; None: it has got
             everything at its start.
     """
@@ -63,6 +66,7 @@ class EnvoySettings:
     max_connections: int = 10_000
     upload_idle_timeout_ms: int = 30_000
     upload_timeout_ms: int = 600_000
+    progress_interval_ms: int = 10_000
     xds_dir: str | None = None
 
     def __post_init__(self) -> None:
