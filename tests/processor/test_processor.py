@@ -9,11 +9,11 @@ import pytest
 
 from tests.config.policies import ENV, SMALL, write
 from tokenweir.config.load import load_policy
-from tokenweir.extproc.server import Server
 from tokenweir.governance.source import SourceSettings
 from tokenweir.processor.processor import Processor
 from tokenweir.processor.settings import ServeSettings
 from tokenweir.telemetry import libraries
+from tokenweir.transport.grpc_aio import GrpcAioServer
 
 
 async def test_abandoned_while_it_starts(
@@ -26,7 +26,7 @@ async def test_abandoned_while_it_starts(
         reached.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(Server, "start", hang)
+    monkeypatch.setattr(GrpcAioServer, "start", hang)
     # It would be for this whole process.
     monkeypatch.setattr(libraries, "capture", lambda _: None)
     path = write(tmp_path, SMALL)

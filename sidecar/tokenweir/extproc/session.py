@@ -1,10 +1,7 @@
 """
 One ext_proc stream, as bytes in and bytes out.
 
-This is the seam between transports and the rest: a session knows no grpcio. A
-transport gives it each message, sends what it returns (or what that awaits to),
-ends the stream once `finished`, and says `closed` when the stream is over,
-whoever ended it.
+A session is a call in the words of `tokenweir.transport.base`; it knows no gRPC.
 """
 
 from __future__ import annotations
@@ -30,33 +27,18 @@ from tokenweir.driver.services import Services
 from tokenweir.extproc.codec import decode, encode
 from tokenweir.extproc.messages import Incoming, Mutation, Phase
 from tokenweir.extproc.respond import respond
+from tokenweir.transport.base import Call
 
 ROLE_HEADER = "x-tokenweir-role"
 RENDERED_HEADER = "x-tokenweir-rendered"
 ADMISSION, RESPONSE = "admission", "response"
 
 
-class Session(Protocol):
-    """One stream of messages."""
-
-    @property
-    def finished(self) -> bool:
-        """Whether nothing more is to be said: the transport ends the stream."""
+class Session(Call, Protocol):
+    """A call that answers each message."""
 
     def receive(self, message: bytes) -> bytes | Awaitable[bytes]:
-        """
-        Return the one answer to *message*.
-
-        Raises:
-            ValueError: It is no message that this stream may carry.
-        """
-
-    def closed(self) -> None:
-        """
-        The stream is over. Called once, also after an error.
-
-        An answer that was awaited has come by then, or its waiting was cancelled.
-        """
+        """See `Call`."""
 
 
 class AdmissionSession:
@@ -69,11 +51,11 @@ class AdmissionSession:
 
     @property
     def finished(self) -> bool:
-        """See `Session`."""
+        """See `Call`."""
         return self._finished
 
     async def receive(self, message: bytes) -> bytes:
-        """See `Session`."""
+        """See `Call`."""
         incoming = decode(message)
         event = incoming.event
         if not isinstance(event, RequestHead | RequestBody):
@@ -86,7 +68,7 @@ class AdmissionSession:
         return self._encode(incoming.phase, answer)
 
     def closed(self) -> None:
-        """See `Session`."""
+        """See `Call`."""
         self._driver.closed()
 
     def _encode(self, phase: Phase, answer: Answer) -> bytes:
@@ -134,11 +116,11 @@ class ResponseSession:
 
     @property
     def finished(self) -> bool:
-        """See `Session`."""
+        """See `Call`."""
         return self._finished
 
     def receive(self, message: bytes) -> bytes | Awaitable[bytes]:
-        """See `Session`."""
+        """See `Call`."""
         incoming = decode(message)
         if self._driver is None:
             return self._begin(incoming)
@@ -161,7 +143,7 @@ class ResponseSession:
         return encode(Mutation(incoming.phase))
 
     def closed(self) -> None:
-        """See `Session`."""
+        """See `Call`."""
         if self._driver is None:
             return
         if self._driver.behind:

@@ -27,7 +27,7 @@ from tokenweir.driver.services import Services
 from tokenweir.driver.tally import Tally
 from tokenweir.envoyconf.live_config import LiveConfig, following
 from tokenweir.extproc.rendering import Rendering
-from tokenweir.extproc.server import Server
+from tokenweir.extproc.service import ExternalProcessor
 from tokenweir.extproc.session import Sessions
 from tokenweir.extproc.snapshots import Snapshots
 from tokenweir.governance.source import PolicySource
@@ -47,6 +47,7 @@ from tokenweir.telemetry.metrics import Metrics
 from tokenweir.telemetry.webhook import BudgetWebhook
 from tokenweir.tokenizers.counter import TokenCounter, counted_with
 from tokenweir.tokenizers.tokenize_server import TokenizeServers
+from tokenweir.transport.grpc_aio import GrpcAioServer
 
 # How long streams that are still open may take: as long as one answer.
 STOP_SECONDS = 2.0
@@ -103,10 +104,9 @@ class Processor:
         self._counter.recall = self._calibration.recall
         self._handoff = Handoff(self._ledger, self._hooks, self._background)
         self._services = self._make_services()
-        self._server = Server(
-            Sessions(self._services, self._handoff, self._arrival),
-            settings.socket_path,
-            self._hooks,
+        sessions = Sessions(self._services, self._handoff, self._arrival)
+        self._server = GrpcAioServer(
+            (ExternalProcessor(sessions),), settings.socket_path, self._hooks
         )
 
     @property
