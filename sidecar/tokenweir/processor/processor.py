@@ -13,6 +13,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Mapping
+from functools import partial
 
 from tokenweir.admin.readiness import ReadinessProbe
 from tokenweir.admin.server import AdminServer
@@ -38,6 +39,7 @@ from tokenweir.ledger.redis import RedisStore
 from tokenweir.ledger.spool import SpooledLedger
 from tokenweir.ledger.sweeper import Sweeper
 from tokenweir.ledger.tagged import TaggedLedger
+from tokenweir.processor.leaving import Step, leave, longest_seconds
 from tokenweir.processor.settings import ServeSettings
 from tokenweir.telemetry import libraries
 from tokenweir.telemetry.estimates import EstimateMetrics
@@ -47,7 +49,7 @@ from tokenweir.telemetry.metrics import Metrics
 from tokenweir.telemetry.webhook import BudgetWebhook
 from tokenweir.tokenizers.counter import TokenCounter, counted_with
 from tokenweir.tokenizers.tokenize_server import TokenizeServers
-from tokenweir.transport.grpc_aio import GrpcAioServer
+from tokenweir.transport.choice import make_server
 
 # How long streams that are still open may take: as long as one answer.
 STOP_SECONDS = 2.0
@@ -105,8 +107,11 @@ class Processor:
         self._handoff = Handoff(self._ledger, self._hooks, self._background)
         self._services = self._make_services()
         sessions = Sessions(self._services, self._handoff, self._arrival)
-        self._server = GrpcAioServer(
-            (ExternalProcessor(sessions),), settings.socket_path, self._hooks
+        self._server = make_server(
+            settings.transport,
+            (ExternalProcessor(sessions),),
+            settings.socket_path,
+            self._hooks,
         )
 
     @property
@@ -149,53 +154,76 @@ class Processor:
         )
 
     async def stop(self) -> None:
-        """Take no new exchanges, let open ones end or settle them, and leave."""
+        """
+        Take no new exchanges, let open ones end or settle them, and leave.
+
+        However far `start` came.
+        """
         self._readiness.draining = True
         self._log.event("draining")
-        await self._server.drain()
-        await self._source.stop()
-        await self._live.stop()
-        await self._effect.stop()
-        await self._await_exchanges()
-        for exchange in tuple(self._services.responding):
-            exchange.drain()
-        await self._server.stop(STOP_SECONDS)
-        await self._background.join(FLUSH_SECONDS)
-        await self._tally.stop()
-        await self._prompts.stop()
-        await self._calibration.stop()
-        await self._sweeper.stop()
-        await self._eviction.stop()
-        await self._ledger.flush(FLUSH_SECONDS)
-        await self._ledger.close()
-        await self._webhook.stop(WEBHOOK_SECONDS)
-        self._counter.close()
-        await self._tokenize.close()
-        await self._admin.stop()
+        await leave(self._steps(), self._hung, self._hooks.fault)
         self._log.event("stopped")
         self._log.close()
 
-    async def abandon(self) -> None:
-        """Leave before anything was served."""
-        await self._source.stop()
-        await self._live.stop()
-        await self._effect.stop()
-        await self._tally.stop()
-        await self._prompts.stop()
-        await self._calibration.stop()
-        await self._sweeper.stop()
-        await self._eviction.stop()
-        await self._ledger.close()
-        await self._webhook.stop(WEBHOOK_SECONDS)
-        self._counter.close()
-        await self._tokenize.close()
-        await self._admin.stop()
-        self._log.event("stopped")
-        self._log.close()
+    @property
+    def longest_stop_seconds(self) -> float:
+        """How long `stop` may take, whatever hangs."""
+        return longest_seconds(self._steps())
 
     def reload(self) -> None:
         """Read the policy again now."""
         self._source.reload()
+
+    # === the end ===============================================================
+
+    def _steps(self) -> tuple[Step, ...]:
+        """Return all that is to do at the end, in order."""
+        drain_seconds = self._settings.drain_seconds
+        return (
+            Step("health", self._server.drain),
+            Step("policy", self._source.stop),
+            Step("envoy", self._live.stop),
+            Step("effect_check", self._effect.stop),
+            Step("exchanges", self._await_exchanges, drain_seconds),
+            Step("streams", self._end_streams, STOP_SECONDS),
+            Step(
+                "background",
+                partial(self._background.join, FLUSH_SECONDS),
+                FLUSH_SECONDS,
+            ),
+            Step("tally", self._tally.stop),
+            Step("prompts", self._prompts.stop),
+            Step("calibration", self._calibration.stop),
+            Step("sweeper", self._sweeper.stop),
+            Step("eviction", self._eviction.stop),
+            Step("spool", partial(self._ledger.flush, FLUSH_SECONDS), FLUSH_SECONDS),
+            Step("ledger", self._ledger.close),
+            Step(
+                "webhook", partial(self._webhook.stop, WEBHOOK_SECONDS), WEBHOOK_SECONDS
+            ),
+            Step("counting", self._end_counting),
+            Step("admin", self._admin.stop),
+        )
+
+    async def _end_streams(self) -> None:
+        for exchange in tuple(self._services.responding):
+            exchange.drain()
+        await self._server.stop(STOP_SECONDS)
+
+    async def _end_counting(self) -> None:
+        self._counter.close()
+        await self._tokenize.close()
+
+    def _hung(self, step: str, seconds: float) -> None:
+        self._log.event("stop_hung", Level.ERROR, step=step, seconds=round(seconds, 1))
+
+    async def _await_exchanges(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.drain_seconds):
+                # Polled: what is waited for changes with each exchange, and a drain
+                # is rare.
+                while self._in_flight() or self._services.admitting:  # noqa: ASYNC110
+                    await asyncio.sleep(DRAIN_POLL_SECONDS)
 
     # === parts =================================================================
 
@@ -301,11 +329,3 @@ class Processor:
 
     def _outstanding(self) -> int:
         return self._in_flight() + len(self._services.settling)
-
-    async def _await_exchanges(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._settings.drain_seconds):
-                # Polled: what is waited for changes with each exchange, and a drain
-                # is rare.
-                while self._in_flight() or self._services.admitting:  # noqa: ASYNC110
-                    await asyncio.sleep(DRAIN_POLL_SECONDS)
