@@ -258,7 +258,8 @@ class SpooledLedger:
         """Put the first of *queue* where it belongs after its attempt."""
         if queue is self._again:
             if outcome is not _Outcome.AWAY:
-                queue.popleft()
+                # Who has heard it now may forget it as well.
+                self._taken.add(queue.popleft())
         elif outcome is _Outcome.DONE:
             queue.popleft()
             self._events.spool_size(self._size)
