@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 
 import pytest
 
 from tests.recorder import Recorder
 from tokenweir import ending
-from tokenweir.ending import CANCELLATIONS, EndlessTaskError, end_tasks
+from tokenweir.ending import CANCELLATIONS, EndlessTaskError, end_tasks, within
 
 LONG_SECONDS = 3_600.0
 
@@ -49,6 +51,7 @@ async def begun(stubborn: Stubborn) -> asyncio.Task[None]:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses that need not be waited for."""
     monkeypatch.setattr(ending, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(ending, "GRACE_SECONDS", 0.01)
 
 
 async def test_a_task_is_ended(events: Recorder) -> None:
@@ -155,3 +158,76 @@ async def test_whoever_ends_may_be_cancelled_itself() -> None:
 
     assert ender.cancelled()
     assert task.cancelled()
+
+
+async def test_what_is_done_in_time() -> None:
+    """It is returned, or raised."""
+
+    async def two() -> int:
+        await asyncio.sleep(0)
+        return 2
+
+    async def breaks() -> int:
+        raise KeyError
+
+    assert await within(LONG_SECONDS, two()) == 2
+    with pytest.raises(KeyError):
+        await within(LONG_SECONDS, breaks())
+
+
+@pytest.mark.parametrize("swallows", [0, 1])
+async def test_a_deadline_holds(swallows: int) -> None:
+    """Whatever is done about it; who goes on is left alone."""
+    before = asyncio.all_tasks()
+    stubborn = Stubborn(swallows)
+    with pytest.raises(TimeoutError):
+        await within(0.01, stubborn())
+
+    left = asyncio.all_tasks() - before
+    assert len(left) == swallows
+    assert await end_tasks(*left)
+
+
+async def test_faults_after_a_deadline() -> None:
+    """They are nobody's, and asyncio does not complain of them."""
+    complaints: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: complaints.append(context))
+    over = asyncio.Event()
+
+    async def breaks() -> None:
+        try:
+            await asyncio.sleep(LONG_SECONDS)
+        finally:
+            raise KeyError
+
+    async def breaks_later() -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(LONG_SECONDS)
+        await over.wait()
+        raise KeyError
+
+    before = asyncio.all_tasks()
+    for work in (breaks, breaks_later):
+        with pytest.raises(TimeoutError):
+            await within(0.01, work())
+    (left,) = asyncio.all_tasks() - before
+    over.set()
+    await asyncio.wait({left})
+    del left
+    gc.collect()
+
+    assert complaints == []
+
+
+async def test_who_waits_may_be_cancelled() -> None:
+    """Then what is waited for is cancelled as well, and nobody waits for its end."""
+    stubborn = Stubborn(0)
+    before = asyncio.all_tasks()
+    waiting = asyncio.create_task(within(LONG_SECONDS, stubborn()))
+    await stubborn.begun.wait()
+    left = asyncio.all_tasks() - before
+    waiting.cancel()
+    await asyncio.wait(left)
+
+    assert all(task.cancelled() for task in left)

@@ -360,6 +360,31 @@ async def test_cancelled_callers_leave_no_reply_behind(
     assert not any(failed for _, failed in events.calls)
 
 
+async def test_a_call_that_does_not_end(
+    own_server: Server, events: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no answer at its deadline, whatever it does about that; nor waits `close`."""
+    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.05)
+    link, over = Link(own_server.url, events, deadline_seconds=0.05), asyncio.Event()
+
+    async def hang(*_: object) -> None:
+        while not over.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await over.wait()
+
+    monkeypatch.setattr(link._servers, "execute", hang)
+    with pytest.raises(LedgerUnavailableError, match="TimeoutError"):
+        await link.ping()
+    close = link._servers.close
+    monkeypatch.setattr(link._servers, "close", hang)
+    await link.close()
+
+    (where, _), *others = events.faults
+    assert (where, others) == ("ledger", [])
+    over.set()
+    await close()
+
+
 async def test_more_calls_than_connections_wait(link: Link, own_server: Server) -> None:
     """
     A burst does not open a connection for each of its calls.

@@ -34,7 +34,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from tokenweir.ending import end_tasks
+from tokenweir.ending import end_tasks, within
 from tokenweir.ledger.address import Address, HostPort
 from tokenweir.ledger.lane import Lane
 from tokenweir.ledger.node import Command, Node, node_at
@@ -264,8 +264,9 @@ class Cluster:
         why: Exception = NoNodeError("there is no node")
         for host in dict.fromkeys((*hosts, *self._seeds)):
             try:
-                async with asyncio.timeout(ASK_SECONDS):
-                    reply = await self._node(host).execute("CLUSTER", "SLOTS")
+                # All wait for a map that is being read, so that must end.
+                question = self._node(host).execute("CLUSTER", "SLOTS")
+                reply = await within(ASK_SECONDS, question)
                 self._use(slot_map_of(reply, host))
             except (RedisError, OSError, TimeoutError) as error:
                 why = error

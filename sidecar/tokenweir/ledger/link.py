@@ -30,7 +30,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -49,7 +49,7 @@ from tokenweir.core.errors import (
     LedgerUnavailableError,
     NewerFormatError,
 )
-from tokenweir.ending import end_tasks
+from tokenweir.ending import end_tasks, within
 from tokenweir.ledger.evaluation import Command, Evaluation, packed
 from tokenweir.ledger.faults import NEWER_FORMAT, is_readonly, is_state, reason_of
 from tokenweir.ledger.scripts import Script
@@ -73,7 +73,7 @@ _FAULTS = (RedisError, OSError, TimeoutError, ValueError)
 # What of it says that the script did not run, and may run after all.
 _NOT_RUN = (NoScriptError, AskError, TryAgainError)
 
-Attempt = Callable[[], Awaitable[Any]]
+Attempt = Callable[[], Coroutine[Any, Any, Any]]
 
 
 class Link:
@@ -260,8 +260,7 @@ class Link:
         left_seconds = deadline_seconds - (time.perf_counter() - started)
         reason = "CancelledError"
         try:
-            async with asyncio.timeout(left_seconds):
-                reply = await attempt()
+            reply = await within(left_seconds, attempt())
             reason = ""
         except _FAULTS as error:
             reason = reason_of(error)

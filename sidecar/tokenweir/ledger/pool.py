@@ -22,7 +22,7 @@ from redis.asyncio import ConnectionPool
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
-from tokenweir.ending import end_tasks
+from tokenweir.ending import end_tasks, within
 from tokenweir.ledger.pacing import Pacer
 
 # For all of it: an answer that comes later is from a server that is not well.
@@ -130,8 +130,12 @@ class PatientPool(ConnectionPool):
         return self._made_at.get(connection, 0.0) < self._outdated_at
 
     async def _connect(self, connection: Any) -> None:
-        async with asyncio.timeout(CONNECT_SECONDS):
-            await super().ensure_connection(connection)
+        try:
+            await within(CONNECT_SECONDS, super().ensure_connection(connection))
+        except TimeoutError:
+            # Whoever still reads from it does so no longer.
+            await connection.disconnect(nowait=True)
+            raise
 
     def _ended(self, connection: Any, connecting: asyncio.Task[None]) -> None:
         self._unfinished.pop(connection, None)

@@ -28,7 +28,7 @@ from typing import Any
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from tokenweir.ending import end_tasks
+from tokenweir.ending import end_tasks, within
 from tokenweir.ledger.address import Address, HostPort
 from tokenweir.ledger.node import Node, node_at
 from tokenweir.ledger.pool import PatientPool
@@ -129,10 +129,9 @@ class Sentinels:
         return self._named
 
     async def _asked(self, node: Node) -> HostPort:
-        async with asyncio.timeout(ASK_SECONDS):
-            told = await node.execute(
-                "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service
-            )
+        # All wait for a look-up that is under way, so it must end.
+        question = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service)
+        told = await within(ASK_SECONDS, node.execute(*question))
         return told[0].decode(), int(told[1])
 
 
