@@ -28,6 +28,8 @@ UNTESTED = {
     "explain/explanation.py",
     "export/sink.py",
     "extproc/messages.py",
+    "inject/names.py",
+    "inject/settings.py",
     "ledger/base.py",
     "ledger/store.py",
     "processor/settings.py",

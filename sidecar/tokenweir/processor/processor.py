@@ -14,7 +14,9 @@ import secrets
 import time
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 
+from tokenweir.admin.beside import Beside, Quiet
 from tokenweir.admin.readiness import ReadinessProbe
 from tokenweir.admin.server import AdminServer
 from tokenweir.config.effect_check import EffectCheck
@@ -279,7 +281,17 @@ class Processor:
             self._metrics.registry,
             self._readiness,
             self._source.described,
+            self._beside(),
         )
+
+    def _beside(self) -> Beside | None:
+        """Return the Envoy that follows the policy, for those who can't ask it."""
+        envoy = self._settings.envoy
+        if envoy is None or envoy.admin_socket is None:
+            return None
+        quiet = Quiet(lambda: self._in_flight() + len(self._services.admitting))
+        admin = Path(envoy.admin_socket)
+        return Beside(admin, envoy.listen_host, envoy.listen_port, quiet)
 
     def _envoy_updated(self, outcome: str) -> None:
         self._metrics.envoy_updated(outcome)
