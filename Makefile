@@ -75,10 +75,8 @@ format: $(DEV_STAMP)  ## Format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 
 .PHONY: bench
-bench: $(DEV_STAMP)  ## Run the benchmarks, or one; [NAME=open_streams] [ARGS=--help]
-	@for name in $(or $(NAME),$(benchmarks)); do \
-		echo "== $$name"; $(BIN)/python -m bench.$$name $(ARGS); \
-	done
+bench: $(DEV_STAMP)  ## What it costs, in 10 minutes; [ARGS=--help] [NAME=open_streams]
+	$(BIN)/python -m bench.$(or $(NAME),gateway) $(ARGS)
 
 .PHONY: accuracy
 accuracy: $(DEV_STAMP)  ## How far estimates are off, by family and language; [ARGS=--write]
@@ -88,9 +86,6 @@ accuracy: $(DEV_STAMP)  ## How far estimates are off, by family and language; [A
 clean:  ## Remove the environment and all caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache \
 		.import_linter_cache .hypothesis .coverage htmlcov tests/node/node_modules
-
-# Programs, as opposed to what they share.
-benchmarks = $(notdir $(basename $(shell grep -l __main__ bench/*.py)))
 
 # === what they need ===========================================================
 

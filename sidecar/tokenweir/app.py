@@ -12,12 +12,16 @@ import uvloop
 from tokenweir.config.load import load_policy
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Policy
+from tokenweir.ending import end_tasks
+from tokenweir.processor import last_resort
 from tokenweir.processor.processor import Processor
 from tokenweir.processor.settings import ServeSettings
 
 # How long a thread that reads or counts may keep the interpreter while the loop wants
 # it: at each of the dozen steps of an exchange. Python's own choice is five times that.
 SWITCH_SECONDS = 0.001
+# For what is not bounded by itself at the end, beyond the time that all the rest takes.
+LATE_SECONDS = 10.0
 
 
 def serve(settings: ServeSettings, env: Mapping[str, str]) -> int:
@@ -46,18 +50,17 @@ async def _serve(
     starting = asyncio.create_task(processor.start(policy))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    if not starting.done():  # it may wait for a policy for ever
-        starting.cancel()
     try:
-        await starting
-    except asyncio.CancelledError:
-        await processor.abandon()
-        return 0
+        if starting.done():
+            starting.result()
     except (OSError, PolicyError) as error:
-        stopping.cancel()
         why = error.strerror if isinstance(error, OSError) else None
         print(f"can't start: {why or error}", file=sys.stderr)  # noqa: T201
+        last_resort.end_soon(1)
         return 1
     await stopping
+    last_resort.end_within(processor.longest_stop_seconds + LATE_SECONDS)
+    await end_tasks(starting)  # it may wait for a policy for ever
     await processor.stop()
+    last_resort.end_soon(0)
     return 0

@@ -1,9 +1,11 @@
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
+from tokenweir.admin.beside import Beside, Quiet
 from tokenweir.admin.readiness import Readiness
 from tokenweir.admin.server import AdminServer
 
@@ -14,12 +16,17 @@ NOT_READY = Readiness(ready=False, checks={"policy": "none is loaded"})
 class Admin:
     """A server on a free port, and what it answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, beside: Beside | None = None) -> None:
         self.found: Readiness | Exception = READY
         registry = CollectorRegistry()
         Counter("tokenweir_holds_lost", "Lost.", registry=registry).inc(3)
         self.server = AdminServer(
-            "127.0.0.1", 0, registry, self.readiness, lambda: {"source": "file"}
+            "127.0.0.1",
+            0,
+            registry,
+            self.readiness,
+            lambda: {"source": "file"},
+            beside,
         )
 
     async def readiness(self) -> Readiness:
@@ -145,3 +152,51 @@ async def test_stop_twice() -> None:
 
     with pytest.raises(aiohttp.ClientConnectionError):
         await admin.get("/healthz")
+
+
+async def test_started(admin: Admin) -> None:
+    """A policy in force is enough: a silent ledger is no reason to start again."""
+    silent = {"policy": "ok", "ledger": "no answer yet"}
+    admin.found = Readiness(ready=False, checks=silent)
+
+    assert (await admin.get("/startz")).status == 200
+
+
+async def test_not_started(admin: Admin) -> None:
+    """Without one, or if nobody knows, it has not."""
+    admin.found = NOT_READY
+    response = await admin.get("/startz")
+    assert (response.status, await response.json()) == (
+        503,
+        {"policy": "none is loaded"},
+    )
+    admin.found = RuntimeError("secret")
+    response = await admin.get("/startz")
+    assert (response.status, await response.json()) == (503, {"policy": "RuntimeError"})
+
+
+async def test_without_an_envoy(admin: Admin) -> None:
+    """Where none follows the policy, there is nothing to tell of it."""
+    assert (await admin.get("/envoyz")).status == 404
+    assert (await admin.get("/quiet?seconds=1")).status == 404
+
+
+async def test_with_an_envoy(tmp_path: Path) -> None:
+    """It is told if Envoy is there, and when apps have stopped."""
+    calls = [0]
+    quiet = Quiet(lambda: calls[0], 0.01)
+    beside = Beside(tmp_path / "none.sock", "127.0.0.1", 1, quiet)
+    admin = Admin(beside)
+    await admin.server.start()
+    try:
+        response = await admin.get("/envoyz")
+        assert (response.status, await response.json()) == (503, {"ready": False})
+        response = await admin.get("/quiet?seconds=60")
+        assert (response.status, await response.json()) == (200, {"quiet": True})
+        calls[0] = 1
+        response = await admin.get("/quiet?seconds=0")
+        assert (response.status, await response.json()) == (200, {"quiet": False})
+        for wrong in ("/quiet", "/quiet?seconds=-1", "/quiet?seconds=1e9"):
+            assert (await admin.get(wrong)).status == 400
+    finally:
+        await admin.server.stop()

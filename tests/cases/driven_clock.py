@@ -13,9 +13,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from tokenweir import app
 from tokenweir.cli.main import main
 from tokenweir.ledger.redis import RedisStore
+from tokenweir.processor import processor
 
 VARIABLE = "TW_CLOCK"
 
@@ -26,5 +26,6 @@ def now_ms() -> int:
 
 
 if __name__ == "__main__":
-    setattr(app, "RedisStore", partial(RedisStore, now_ms=now_ms))  # noqa: B010
+    assert vars(processor)["RedisStore"] is RedisStore  # or nothing is replaced
+    setattr(processor, "RedisStore", partial(RedisStore, now_ms=now_ms))  # noqa: B010
     sys.exit(main())

@@ -12,9 +12,9 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from tokenweir import app
 from tokenweir.cli.main import main
 from tokenweir.ledger.redis import RedisStore
+from tokenweir.processor import processor
 
 # Longer than from one renewal to the next.
 HOLD_MS = 13_000
@@ -22,7 +22,8 @@ HOLD_MS = 13_000
 
 def install() -> None:
     """Make holds short."""
-    setattr(app, "RedisStore", partial(RedisStore, hold_ms=HOLD_MS))  # noqa: B010
+    assert vars(processor)["RedisStore"] is RedisStore  # or nothing is replaced
+    setattr(processor, "RedisStore", partial(RedisStore, hold_ms=HOLD_MS))  # noqa: B010
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from tokenweir.config.load import load_policy
 from tokenweir.envoyconf.bootstrap import render
 from tokenweir.envoyconf.names import PROCESSOR_CLUSTER
 from tokenweir.envoyconf.settings import EnvoySettings
-from tokenweir.extproc.server import SERVICE
+from tokenweir.extproc.service import SERVICE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 

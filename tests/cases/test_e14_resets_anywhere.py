@@ -26,7 +26,7 @@ from tests.extproc.envoy_messages import (
     response_headers,
 )
 from tests.pod import KEY, PATIENCE_SECONDS, until
-from tokenweir.extproc.server import SERVICE
+from tokenweir.extproc.service import SERVICE
 from tokenweir.extproc.session import ADMISSION, RESPONSE, ROLE_HEADER
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]

@@ -12,7 +12,7 @@ from tests.cases.stage import CAPACITY, Stage
 from tests.extproc.envoy_messages import parsed, request_body, request_headers
 from tests.pod import KEY, until
 from tokenweir.core.bucket import UNITS_PER_TOKEN
-from tokenweir.extproc.server import SERVICE
+from tokenweir.extproc.service import SERVICE
 from tokenweir.extproc.session import ADMISSION, ROLE_HEADER
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]

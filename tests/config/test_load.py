@@ -27,7 +27,7 @@ from tests.config.policies import (
 from tests.config.slips import ENTRY, FIRST_QUOTA, SLIPS
 from tokenweir.config.document import MAX_SOURCE_BYTES
 from tokenweir.config.files import Files
-from tokenweir.config.load import load_policy, parse_policy
+from tokenweir.config.load import TENANT_VARIABLE, load_policy, parse_policy
 from tokenweir.config.shape import all_fields
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Axis, Budget, OnExceeded, Secret
@@ -361,3 +361,14 @@ def test_a_policy_need_not_be_in_a_file(tmp_path: pathlib.Path) -> None:
     with pytest.raises(PolicyError, match="OPENAI_API_KEY"):
         parse_policy(SMALL.encode(), {})
     assert parse_policy(SMALL.encode(), {}, credentials=False).tenants
+
+
+def test_a_pods_own_tenant(tmp_path: pathlib.Path) -> None:
+    """Its word wins over the policy's, and has to be a tenant's name."""
+    path = write(tmp_path, SMALL)
+    env = {**ENV, TENANT_VARIABLE: "acme"}
+
+    assert load_policy(path, env).single_tenant == "acme"
+    assert load_policy(path, {**ENV, TENANT_VARIABLE: ""}).single_tenant is None
+    with pytest.raises(PolicyError, match="single_tenant: is not among `tenants`"):
+        load_policy(path, {**ENV, TENANT_VARIABLE: "globex"})

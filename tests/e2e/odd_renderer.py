@@ -14,13 +14,13 @@ import sys
 from dataclasses import replace
 from functools import partial
 
-from tokenweir import app
 from tokenweir.cli import envoy_options, serve
 from tokenweir.cli.main import main
 from tokenweir.core.policy import Policy
 from tokenweir.driver.services import Services
 from tokenweir.envoyconf.settings import EnvoySettings
 from tokenweir.envoyconf.xds import Json, XdsRenderer
+from tokenweir.processor import processor
 
 PATIENCE_MS = 20_000
 # More for ``tokenweir serve``, for the same reason.
@@ -51,6 +51,7 @@ def _patient(args: argparse.Namespace) -> EnvoySettings | None:
 if __name__ == "__main__":
     setattr(XdsRenderer, "clusters", _odd)  # noqa: B010 - mypy minds a plain one
     patient = partial(Services, admission_seconds=PATIENCE_MS / 2_000)
-    setattr(app, "Services", patient)  # noqa: B010
+    assert vars(processor)["Services"] is Services  # or nothing is replaced
+    setattr(processor, "Services", patient)  # noqa: B010
     setattr(serve, "envoy_settings", _patient)  # noqa: B010
     sys.exit(main())

@@ -27,9 +27,17 @@ from tests.extproc.envoy_messages import (
 from tests.wire import DONE, JSON, REPLY, STREAM, USAGE_EVENT, chat, delta
 from tokenweir.core.events import Headers
 from tokenweir.core.request_side import Arrival
+from tokenweir.core.response_path import ResponsePath, Responses
 from tokenweir.core.ticket import Ticket
 from tokenweir.core.usage import TokenUsage
-from tokenweir.extproc.session import ADMISSION, RESPONSE, Session, Sessions
+from tokenweir.extproc.session import (
+    ADMISSION,
+    OBSERVE,
+    RESPONSE,
+    ObserveSession,
+    Session,
+    Sessions,
+)
 from tokenweir.telemetry.hooks import ExchangeDetails
 
 OPENAI_CLUSTER = policy().providers["openai"].cluster.encode()
@@ -53,6 +61,7 @@ def opened(sessions: Sessions, role: str) -> Session:
     """Return a session for *role*."""
     session = sessions.open(role)
     assert session is not None
+    assert not isinstance(session, ObserveSession)
     return session
 
 
@@ -326,6 +335,59 @@ async def test_response(sessions: Sessions, kit: Kit) -> None:
     await kit.quiet()
     [settlement] = kit.ledger.settlements
     assert settlement.usage == TokenUsage(input_tokens=11, output_tokens=7)
+
+
+async def test_a_copy_of_a_response(sessions: Sessions, kit: Kit) -> None:
+    """It is read as if it were in line, and nothing is ever answered."""
+    session = sessions.open(OBSERVE)
+    assert isinstance(session, ObserveSession)
+    long = b"".join(delta("word") for _ in range(2_000))
+    messages = (
+        request_headers(ticket=ticket().to_text()),
+        response_headers(200, STREAM),
+        *map(response_body, (delta("Hello"), long, USAGE_EVENT)),
+        response_body(DONE, ended=True),
+    )
+    for message in messages:
+        assert not session.finished
+        answer = session.receive(message)
+        assert answer is None or await answer is None
+    assert session.finished
+    session.closed()
+
+    await kit.quiet()
+    [settlement] = kit.ledger.settlements
+    assert settlement.usage == TokenUsage(input_tokens=11, output_tokens=7)
+    assert kit.handoff.size == 0
+
+
+@pytest.mark.parametrize("path", ["native", "observe", "inspect"])
+async def test_what_the_other_filters_are_told(kit: Kit, path: str) -> None:
+    """Where the processor can set no header of the answer, Envoy is told which."""
+    responses = Responses(ResponsePath(path))
+    told = replace(policy(), responses=responses)
+    sessions = Sessions(
+        kit.services, kit.handoff, lambda _: Arrival(told, kit.hold_id())
+    )
+    session = opened(sessions, ADMISSION)
+    await answer_of(session, request_head(chat()))
+    answer = await answer_of(session, request_body(chat()))
+    session.closed()
+
+    ours = answer.dynamic_metadata.fields["tokenweir"].struct_value.fields
+    assert ("path" in ours) is (path != "inspect")
+    assert (kit.services.natives.size, kit.handoff.size) == (
+        (1, 0) if path == "native" else (0, 1)
+    )
+    if path == "inspect":
+        return
+    assert ours["path"].string_value == path
+    reply = ours["reply"].struct_value.fields["set"].struct_value.fields
+    assert reply["x-ratelimit-limit-tokens"].string_value
+    sent = mutations(answer.request_body)
+    assert sent["x-tokenweir-path"] == path.encode()
+    for claimed in tuple(kit.handoff._waiting):
+        kit.handoff.claim(claimed)
 
 
 async def test_attributes(sessions: Sessions, kit: Kit) -> None:

@@ -79,6 +79,26 @@ async def test_many_connections_ask_once(fleet: SentinelFleet) -> None:
     await sentinels.close()
 
 
+async def test_a_question_that_never_ends(
+    fleet: SentinelFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever becomes of it, the next Sentinel is asked: everybody waits for that."""
+    sentinels, over = Sentinels(address_of(fleet.url)), asyncio.Event()
+
+    async def hang(*_: object) -> None:
+        while not over.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await over.wait()
+
+    first = sentinels._nodes[0]
+    monkeypatch.setattr(first, "execute", hang)
+
+    assert await sentinels.primary() == ("127.0.0.1", fleet.primary().port)
+    assert sentinels._nodes[0] is not first
+    over.set()
+    await sentinels.close()
+
+
 @pytest.mark.parametrize("hosts", ["nobody", "fleet"])
 async def test_without_a_primary_there_is_no_ledger(
     fleet: SentinelFleet, hosts: str, events: Recorder

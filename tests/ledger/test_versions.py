@@ -32,10 +32,10 @@ from tokenweir.core.partition import all_tags
 from tokenweir.core.window import Window
 from tokenweir.export.streams import Streams
 from tokenweir.governance.channel import Channel
+from tokenweir.ledger.evaluation import Command
 from tokenweir.ledger.inspector import Inspector
 from tokenweir.ledger.keys import FORMAT
 from tokenweir.ledger.levels_reader import LevelsReader
-from tokenweir.ledger.link import Command
 from tokenweir.ledger.live import LiveReader
 from tokenweir.ledger.prompts import PromptLedger
 from tokenweir.ledger.redis import RedisStore

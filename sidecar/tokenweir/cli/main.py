@@ -28,6 +28,8 @@ SUBCOMMANDS = (
     "ledger",
     "prices",
     "render",
+    "inject",
+    "uninject",
     "schema",
 )
 

@@ -20,6 +20,7 @@ from tokenweir.cli.usage_watch_text import (
     silent_text,
 )
 from tokenweir.core.errors import LedgerUnavailableError
+from tokenweir.ending import end_tasks
 from tokenweir.ledger.live import LiveReader
 from tokenweir.ledger.picture import Painter, Picture
 from tokenweir.ledger.redis import RedisStore
@@ -195,8 +196,7 @@ async def _unless(stop: asyncio.Event, look: Look) -> Picture | None:
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait({looking, stopping}, return_when=asyncio.FIRST_COMPLETED)
     if not looking.done():
-        looking.cancel()
-        await asyncio.gather(looking, return_exceptions=True)
+        await end_tasks(looking)
         return None
     stopping.cancel()
     return looking.result()

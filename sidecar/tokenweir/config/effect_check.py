@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from tokenweir.config.ineffective import ineffective
 from tokenweir.config.matching import without_ended_keys
 from tokenweir.core.policy import Policy
+from tokenweir.ending import end_tasks
 from tokenweir.telemetry.hooks import Events
 
 # Of the time that a look has taken, before the next one.
@@ -43,10 +44,8 @@ class EffectCheck:
 
     async def stop(self) -> None:
         """End: nothing is told from now on. May be called at any time."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        task, self._task = self._task, None
+        await end_tasks(task, where="effect_check", on_fault=self._events.fault)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()

@@ -29,6 +29,8 @@ from tokenweir.config.stand_in import stand_in
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Policy
 
+# A pod's own word for `single_tenant`: pods of several tenants may have one policy.
+TENANT_VARIABLE = "TOKENWEIR_TENANT"
 _DIGEST_CHARS = 12
 
 
@@ -45,7 +47,7 @@ def load_policy(
 
     Args:
         path: YAML.
-        env: The environment that ``env:NAME`` means.
+        env: The environment that ``env:NAME`` means, with `TENANT_VARIABLE`.
         files: Reads all files, and remembers which.
         credentials: If false, secrets and certificates are not looked up: for
             checking a policy where they are not at hand.
@@ -81,6 +83,8 @@ def parse_policy(
     except UnreadableDocumentError as error:
         raise PolicyError([error.problem]) from None
     content = _content(document)
+    if tenant := env.get(TENANT_VARIABLE):
+        content = {**content, "single_tenant": tenant}
     find = partial(look, env=env, files=files) if credentials else _nothing
     file, left_out, wrong = _validated(content)
     outside, others = _judged(file, left_out, find)

@@ -20,6 +20,7 @@ from tokenweir.config.files import Files
 from tokenweir.config.load import load_policy
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Policy
+from tokenweir.ending import end_tasks
 
 
 class PolicyEvents(Protocol):
@@ -87,10 +88,8 @@ class PolicyWatcher:
 
     async def stop(self) -> None:
         """End. Nothing is handed on from now on."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        task, self._task = self._task, None
+        await end_tasks(task, where="policy_watcher", on_fault=self._events.fault)
 
     def reload(self) -> None:
         """Read everything now and act on it, changed or not: an operator has asked."""

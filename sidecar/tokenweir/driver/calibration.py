@@ -32,9 +32,12 @@ from tokenweir.core.policy import Policy
 from tokenweir.driver.background import Background
 from tokenweir.driver.services import Counter
 from tokenweir.driver.write_behind import INTERVAL_SECONDS, WriteBehind
+from tokenweir.ending import OnFault, end_tasks
 from tokenweir.ledger.calibration import CalibrationStore, Spot
 from tokenweir.telemetry.hooks import LedgerEvents
 
+# What faults are told as.
+NAME = "calibration"
 # Between two reads of what others have learned.
 READ_SECONDS = 15.0
 # Tenants whose corrections are known here; those that come back are read again.
@@ -95,8 +98,9 @@ class Calibration:
         self._tenants: OrderedDict[str, None] = OrderedDict()
         self._wanted = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
+        self._on_fault: OnFault | None = None
         self._writer = WriteBehind(
-            "calibration", self, self._write, interval_seconds, self._tell
+            NAME, self, self._write, interval_seconds, self._tell
         )
 
     def use_policy(self, policy: Policy) -> None:
@@ -124,6 +128,7 @@ class Calibration:
 
     def start(self, store: CalibrationStore, events: LedgerEvents) -> None:
         """Write to *store* and read from it, from now on; *events* hear of faults."""
+        self._on_fault = events.fault
         self._writer.start(store, events)
         self._reading = asyncio.create_task(self._read_on(store, events))
 
@@ -133,9 +138,7 @@ class Calibration:
         if reading is not None:
             # A call that is answered at this moment may swallow the cancellation.
             self._wanted.set()
-            reading.cancel()
-            with suppress(asyncio.CancelledError):
-                await reading
+            await end_tasks(reading, where=NAME, on_fault=self._on_fault)
         await self._writer.stop()
 
     async def flush(self, store: CalibrationStore) -> None:
@@ -249,7 +252,7 @@ class Calibration:
             except LedgerUnavailableError:
                 pass  # what was last known stays
             except Exception as error:  # noqa: BLE001, nobody would start it again
-                events.fault("calibration", error)
+                events.fault(NAME, error)
             if self._reading is reading:
                 await self._pause()
 
@@ -257,4 +260,6 @@ class Calibration:
         # New tenants are read soon, but all those of a second together.
         await asyncio.sleep(min(1.0, self._read_seconds))
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._wanted.wait(), self._read_seconds)
+            # `wait_for` could swallow a cancellation.
+            async with asyncio.timeout(self._read_seconds):
+                await self._wanted.wait()

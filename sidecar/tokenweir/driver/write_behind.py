@@ -14,9 +14,12 @@ from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
 from tokenweir.core.errors import LedgerRefusedError, LedgerUnavailableError
+from tokenweir.ending import OnFault, end_tasks
 from tokenweir.telemetry.hooks import LedgerEvents
 
 INTERVAL_SECONDS = 5.0
+# For what is written at the end.
+LAST_SECONDS = 2.0
 
 
 class Answering(Protocol):
@@ -78,17 +81,23 @@ class WriteBehind(Generic[StoreT, BatchT]):
         self._flushed = flushed
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._on_fault: OnFault | None = None
 
     def start(self, store: StoreT, events: LedgerEvents) -> None:
         """Write to *store* from now on, again and again; *events* are told of faults."""
+        self._on_fault = events.fault
         self._task = asyncio.create_task(self._run(store, events))
 
     async def stop(self) -> None:
         """Write what waits, and end. What can't be written is lost."""
         self._stopping.set()
-        if self._task is not None:
-            await self._task
-            self._task = None
+        task, self._task = self._task, None
+        await end_tasks(
+            task,
+            where=self._name,
+            on_fault=self._on_fault,
+            patience_seconds=LAST_SECONDS,
+        )
         for batch in self._waiting.take():
             self._waiting.lose(batch)
 
@@ -113,7 +122,8 @@ class WriteBehind(Generic[StoreT, BatchT]):
         is_last = False
         while not is_last:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), self._interval_seconds)
+                async with asyncio.timeout(self._interval_seconds):
+                    await self._stopping.wait()
             is_last = self._stopping.is_set()
             try:
                 await self.flush(store)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tokenweir.core.errors import PolicyError
 from tokenweir.core.policy import Policy
+from tokenweir.ending import end_tasks
 from tokenweir.envoyconf.envoy_admin import Verdict
 from tokenweir.envoyconf.settings import EnvoySettings
 
@@ -91,9 +92,7 @@ class LiveConfig:
     async def stop(self) -> None:
         """Do so no longer. May be called without `start`."""
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await end_tasks(task, where="envoy", on_fault=self._on_fault)
 
     async def _bring(self, act: Callable[[LiveEnvoy], T]) -> T | None:
         try:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry
 
 from tokenweir.core.errors import LedgerUnavailableError
+from tokenweir.ending import end_tasks
 from tokenweir.export.exporter import Exporter, ExportSettings
 from tokenweir.export.instruments import ExportInstruments
 from tokenweir.export.lag import lag_of_all
@@ -62,9 +63,7 @@ async def export(job: Job, log: JsonLog, registry: CollectorRegistry) -> bool:
     try:
         drained = await exporter.run()
     finally:
-        watch.cancel()
-        with suppress(asyncio.CancelledError):
-            await watch
+        await end_tasks(watch)
         await streams.close()
         report.stopped(drained=drained)
     return drained

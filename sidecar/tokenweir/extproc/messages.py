@@ -15,6 +15,8 @@ from tokenweir.core.events import (
 from tokenweir.core.policy import Secret
 
 NAMESPACE = "tokenweir"
+Told = str | bool | Mapping[str, Mapping[str, str]]
+"""What metadata can hold."""
 
 
 class Phase(enum.StrEnum):
@@ -65,7 +67,7 @@ class Mutation:
     body: bytes | None = None
     reroute: bool = False
     skip_body: bool = False
-    metadata: Mapping[str, str | bool] = field(default_factory=dict)
+    metadata: Mapping[str, Told] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class LocalReply:
     headers: tuple[tuple[str, str], ...]
     body: bytes
     details: str = ""
-    metadata: Mapping[str, str | bool] = field(default_factory=dict)
+    metadata: Mapping[str, Told] = field(default_factory=dict)
 
 
 Outgoing = Mutation | LocalReply

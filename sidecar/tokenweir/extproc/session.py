@@ -1,15 +1,12 @@
 """
 One ext_proc stream, as bytes in and bytes out.
 
-This is the seam between transports and the rest: a session knows no grpcio. A
-transport gives it each message, sends what it returns (or what that awaits to),
-ends the stream once `finished`, and says `closed` when the stream is over,
-whoever ended it.
+A session is a call in the words of `tokenweir.transport.base`; it knows no gRPC.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from tokenweir.core.commands import Answer, AwaitBody, Forward, PassHead, Reject
@@ -22,41 +19,27 @@ from tokenweir.core.events import (
     header_value,
 )
 from tokenweir.core.request_side import Arrival
+from tokenweir.core.response_path import ResponsePath
 from tokenweir.core.ticket import Ticket
 from tokenweir.driver.handoff import Handoff
 from tokenweir.driver.request import RequestDriver
 from tokenweir.driver.response import ResponseDriver
 from tokenweir.driver.services import Services
 from tokenweir.extproc.codec import decode, encode
-from tokenweir.extproc.messages import Incoming, Mutation, Phase
+from tokenweir.extproc.messages import Incoming, Mutation, Phase, Told
 from tokenweir.extproc.respond import respond
+from tokenweir.transport.base import Call
 
 ROLE_HEADER = "x-tokenweir-role"
 RENDERED_HEADER = "x-tokenweir-rendered"
-ADMISSION, RESPONSE = "admission", "response"
+ADMISSION, RESPONSE, OBSERVE = "admission", "response", "observe"
 
 
-class Session(Protocol):
-    """One stream of messages."""
-
-    @property
-    def finished(self) -> bool:
-        """Whether nothing more is to be said: the transport ends the stream."""
+class Session(Call, Protocol):
+    """A call that answers each message."""
 
     def receive(self, message: bytes) -> bytes | Awaitable[bytes]:
-        """
-        Return the one answer to *message*.
-
-        Raises:
-            ValueError: It is no message that this stream may carry.
-        """
-
-    def closed(self) -> None:
-        """
-        The stream is over. Called once, also after an error.
-
-        An answer that was awaited has come by then, or its waiting was cancelled.
-        """
+        """See `Call`."""
 
 
 class AdmissionSession:
@@ -69,11 +52,11 @@ class AdmissionSession:
 
     @property
     def finished(self) -> bool:
-        """See `Session`."""
+        """See `Call`."""
         return self._finished
 
     async def receive(self, message: bytes) -> bytes:
-        """See `Session`."""
+        """See `Call`."""
         incoming = decode(message)
         event = incoming.event
         if not isinstance(event, RequestHead | RequestBody):
@@ -86,7 +69,7 @@ class AdmissionSession:
         return self._encode(incoming.phase, answer)
 
     def closed(self) -> None:
-        """See `Session`."""
+        """See `Call`."""
         self._driver.closed()
 
     def _encode(self, phase: Phase, answer: Answer) -> bytes:
@@ -119,8 +102,17 @@ class AdmissionSession:
                 "tenant": subject.tenant,
                 "model": subject.model,
                 "hold": answer.ticket.hold.id,
+                **_path_metadata(answer),
             },
         )
+
+
+def _path_metadata(answer: Forward) -> Mapping[str, Told]:
+    """Return what the filters behind are told of who reads the answer."""
+    path = answer.ticket.hold.subject.path
+    if path == ResponsePath.INSPECT:
+        return {}
+    return {"path": path, "reply": {"set": dict(answer.reply)}}
 
 
 class ResponseSession:
@@ -134,11 +126,11 @@ class ResponseSession:
 
     @property
     def finished(self) -> bool:
-        """See `Session`."""
+        """See `Call`."""
         return self._finished
 
     def receive(self, message: bytes) -> bytes | Awaitable[bytes]:
-        """See `Session`."""
+        """See `Call`."""
         incoming = decode(message)
         if self._driver is None:
             return self._begin(incoming)
@@ -161,7 +153,7 @@ class ResponseSession:
         return encode(Mutation(incoming.phase))
 
     def closed(self) -> None:
-        """See `Session`."""
+        """See `Call`."""
         if self._driver is None:
             return
         if self._driver.behind:
@@ -220,6 +212,31 @@ class ResponseSession:
             return None
 
 
+class ObserveSession:
+    """The stream of the observing filter: copies come in, and nobody waits for a word."""
+
+    def __init__(self, services: Services, handoff: Handoff) -> None:
+        self._inner = ResponseSession(services, handoff)
+
+    @property
+    def finished(self) -> bool:
+        """See `Call`."""
+        return self._inner.finished
+
+    def receive(self, message: bytes) -> Awaitable[None] | None:
+        """See `Call`: there is no answer."""
+        answer = self._inner.receive(message)
+        return None if isinstance(answer, bytes) else _unsaid(answer)
+
+    def closed(self) -> None:
+        """See `Call`."""
+        self._inner.closed()
+
+
+async def _unsaid(answer: Awaitable[bytes]) -> None:
+    await answer
+
+
 class Sessions:
     """Opens a session for each stream, by the role that Envoy's filter tells."""
 
@@ -233,7 +250,7 @@ class Sessions:
         self._handoff = handoff
         self._arrival = arrival
 
-    def open(self, role: str, rendered: str = "") -> Session | None:
+    def open(self, role: str, rendered: str = "") -> Session | ObserveSession | None:
         """
         Return a session for *role*, or None if there is no such role.
 
@@ -244,4 +261,6 @@ class Sessions:
             return AdmissionSession(arrival, self._services, self._handoff)
         if role == RESPONSE:
             return ResponseSession(self._services, self._handoff)
+        if role == OBSERVE:
+            return ObserveSession(self._services, self._handoff)
         return None

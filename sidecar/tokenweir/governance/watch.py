@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from tokenweir.config.watch import PolicyEvents
 from tokenweir.core.errors import LedgerUnavailableError, PolicyError
+from tokenweir.ending import end_tasks
 from tokenweir.governance.envelope import Envelope, EnvelopeError, verify
 from tokenweir.governance.last_good import LastGood
 from tokenweir.governance.takers import Taker
@@ -151,9 +152,7 @@ class Watcher:
     async def stop(self) -> None:
         """Follow no longer. May be called without `start`."""
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await end_tasks(task, where="governance", on_fault=self._events.fault)
 
     def reload(self) -> None:
         """Look now, and try again what was refused: an operator has asked."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tokenweir.core.errors import NewerFormatError
-from tokenweir.ledger.link import reason_of
+from tokenweir.ledger.faults import reason_of
 
 _NEWER = (
     "A newer Tokenweir has written there: use the version of the newest processors. "

@@ -19,7 +19,8 @@ from tokenweir.core.calibration import Batch, Learned, Place, Side, merged
 from tokenweir.core.partition import tag_of
 from tokenweir.core.record import SEPARATOR
 from tokenweir.ledger import keys, scripts
-from tokenweir.ledger.link import Command, Link
+from tokenweir.ledger.evaluation import Command
+from tokenweir.ledger.link import Link
 
 # Of a tenant: twenty kilobytes.
 MAX_FIELDS = 200

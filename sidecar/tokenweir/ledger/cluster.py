@@ -20,7 +20,7 @@ import asyncio
 import random
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from redis.exceptions import (
@@ -34,9 +34,11 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from tokenweir.ending import end_tasks, within
 from tokenweir.ledger.address import Address, HostPort
+from tokenweir.ledger.lane import Lane
 from tokenweir.ledger.node import Command, Node, node_at
-from tokenweir.ledger.slot_map import SlotMap, slot_map_of, slot_of
+from tokenweir.ledger.slot_map import SlotMap, slot_map_of, slot_of, slot_of_key
 
 REFRESH_SECONDS = 0.5
 # Of each node that is asked for the map.
@@ -55,6 +57,10 @@ _LOST = (
     TimeoutError,
     asyncio.CancelledError,
 )
+
+
+# Asks a node, and says ASKING first or not.
+Send = Callable[[Node, bool], Awaitable[Any]]
 
 
 class NoNodeError(RedisConnectionError):
@@ -85,10 +91,32 @@ class Cluster:
         slot = slot_of(command)
         if slot is None:
             return await self._by_any(command)
+
+        def send(node: Node, is_asking: bool) -> Awaitable[Any]:  # noqa: FBT001
+            return (node.asking if is_asking else node.execute)(*command)
+
+        return await self._at_owner(slot, send)
+
+    def lane(self, key: str) -> Lane | None:
+        """See `tokenweir.ledger.servers.Servers`."""
+        host = self._slots[slot_of_key(key)] if self._slots else None
+        node = None if host is None else self._nodes.get(host)
+        return None if node is None else node.lane(key)
+
+    async def call(self, key: str, command: bytes, seconds: float) -> Any:
+        """See `tokenweir.ledger.servers.Servers`."""
+
+        def send(node: Node, is_asking: bool) -> Awaitable[Any]:  # noqa: FBT001
+            return node.call(key, command, seconds, is_asking=is_asking)
+
+        return await self._at_owner(slot_of_key(key), send)
+
+    async def _at_owner(self, slot: int, send: Send) -> Any:
+        """Return what is answered by the node that has *slot*, found out by asking."""
         node, is_asking, tries = await self._owner(slot), False, 0
         while True:
             try:
-                return await self._send(node, command, is_asking=is_asking)
+                return await self._heard(send(node, is_asking))
             except (AskError, TryAgainError) as error:
                 tries += 1
                 if tries > MAX_REDIRECTIONS:
@@ -136,6 +164,10 @@ class Cluster:
         """See `tokenweir.ledger.servers.Servers`."""
         return self._losses + sum(node.losses for node in self._nodes.values())
 
+    def doubt(self) -> None:
+        """See `tokenweir.ledger.servers.Servers`."""
+        self._read_soon()
+
     async def drop(self, since: float) -> None:
         """See `tokenweir.ledger.servers.Servers`."""
         for node in tuple(self._nodes.values()):
@@ -145,10 +177,7 @@ class Cluster:
     async def close(self) -> None:
         """Give connections back."""
         self._is_closed = True
-        tasks = [*self._retiring, *([self._reading] if self._reading else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(*self._retiring, self._reading)
         for node in self._nodes.values():
             await node.close()
 
@@ -156,18 +185,16 @@ class Cluster:
         nodes = await self.nodes()
         for node in nodes:
             try:
-                return await self._send(node, command)
+                return await self._heard(node.execute(*command))
             except _LOST as error:
                 self._first += 1
                 if node is nodes[-1] or isinstance(error, asyncio.CancelledError):
                     raise
         raise NoNodeError("there is no node")
 
-    async def _send(
-        self, node: Node, command: Command, *, is_asking: bool = False
-    ) -> Any:
+    async def _heard(self, answer: Awaitable[Any]) -> Any:
         try:
-            return await (node.asking if is_asking else node.execute)(*command)
+            return await answer
         except _LOST:
             self._read_soon()
             raise
@@ -237,8 +264,9 @@ class Cluster:
         why: Exception = NoNodeError("there is no node")
         for host in dict.fromkeys((*hosts, *self._seeds)):
             try:
-                async with asyncio.timeout(ASK_SECONDS):
-                    reply = await self._node(host).execute("CLUSTER", "SLOTS")
+                # All wait for a map that is being read, so that must end.
+                question = self._node(host).execute("CLUSTER", "SLOTS")
+                reply = await within(ASK_SECONDS, question)
                 self._use(slot_map_of(reply, host))
             except (RedisError, OSError, TimeoutError) as error:
                 why = error

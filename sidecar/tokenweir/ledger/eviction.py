@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
 from tokenweir.core.errors import LedgerUnavailableError
+from tokenweir.ending import end_tasks
 from tokenweir.telemetry.hooks import LedgerEvents
 
 INTERVAL_SECONDS = 300.0
@@ -52,10 +52,7 @@ class EvictionWatch:
     async def stop(self) -> None:
         """Ask no more. May be called without `start`."""
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await end_tasks(task, where="eviction", on_fault=self._events.fault)
 
     async def look(self) -> None:
         """Ask once, and tell. A server that gives no answer is reported elsewhere."""

@@ -14,7 +14,8 @@ from redis.exceptions import NoPermissionError
 
 from tokenweir.core.errors import NewerFormatError
 from tokenweir.ledger import keys
-from tokenweir.ledger.link import Command, Link
+from tokenweir.ledger.evaluation import Command
+from tokenweir.ledger.link import Link
 
 
 def asking(roots: Iterable[str]) -> list[Command]:

@@ -19,8 +19,9 @@ from tokenweir.core.partition import all_tags
 from tokenweir.core.record import SEPARATOR
 from tokenweir.core.rollups import RollupFinding
 from tokenweir.ledger import keys, scripts, wire
+from tokenweir.ledger.evaluation import Command
 from tokenweir.ledger.formats import require_known
-from tokenweir.ledger.link import Command, Link
+from tokenweir.ledger.link import Link
 from tokenweir.telemetry.hooks import LedgerEvents
 
 PATIENT_SECONDS = 60.0

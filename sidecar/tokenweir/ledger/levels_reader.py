@@ -19,8 +19,9 @@ from tokenweir.core.policy import BUDGETS, Axis
 from tokenweir.core.slots import Slots
 from tokenweir.ledger import keys, wire
 from tokenweir.ledger.calibration import CalibrationLedger, Spot
+from tokenweir.ledger.evaluation import Command
 from tokenweir.ledger.formats import require_known
-from tokenweir.ledger.link import Command, Link
+from tokenweir.ledger.link import Link
 from tokenweir.telemetry.hooks import LedgerEvents
 
 

@@ -1,10 +1,13 @@
 """
 The way to Redis: deadlines, connections, and what its errors mean.
 
-A call has until its deadline, waiting for a connection and connecting included.
-It is a task of its own: a caller that is cancelled leaves it to end by itself, so
-that no reply is left in a connection and no connection is lost. A connection that
-takes longer than its call is there for the next one: see `tokenweir.ledger.pool`.
+A call has until its deadline, waiting for a connection and connecting included. A
+caller that is cancelled leaves it to end by itself. A connection that takes longer than
+its call is there for the next one: see `tokenweir.ledger.pool`.
+
+A script's call goes out on a connection that it shares, in one write with all that are
+made in the same turn of the event loop: see `tokenweir.ledger.lane`. Where that ends
+well it costs no task; whatever else is to do is a task of its own.
 
 What may be repeated here:
 
@@ -26,22 +29,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from redis.exceptions import (
     AskError,
-    AuthenticationError,
-    ClusterDownError,
-    MasterDownError,
-    NoPermissionError,
     NoScriptError,
-    OutOfMemoryError,
-    ReadOnlyError,
     RedisError,
     ResponseError,
     TryAgainError,
@@ -53,12 +49,12 @@ from tokenweir.core.errors import (
     LedgerUnavailableError,
     NewerFormatError,
 )
-from tokenweir.ledger import keys as ledger_keys
-from tokenweir.ledger.credentials import PasswordFileError
+from tokenweir.ending import end_tasks, within
+from tokenweir.ledger.evaluation import Command, Evaluation, packed
+from tokenweir.ledger.faults import NEWER_FORMAT, is_readonly, is_state, reason_of
 from tokenweir.ledger.scripts import Script
 from tokenweir.ledger.servers import connect
 from tokenweir.ledger.store import Contact
-from tokenweir.ledger.wire import Argument
 from tokenweir.telemetry.hooks import LedgerEvents
 
 DEADLINE_SECONDS = 0.2
@@ -66,44 +62,18 @@ DEADLINE_SECONDS = 0.2
 # For what no exchange waits for: sweeping and reading back.
 PATIENT_SECONDS = 5.0
 
+# For closing connections.
+CLOSE_SECONDS = 1.0
+
 # Keys that a server looks at in one step of a search.
 SCAN_COUNT = 1_000
 
-# What a server says that is in no state to answer, or that does not answer us: one node
-# of a cluster (a MovedError is an AskError), or one with other ideas of our rights.
-# Anything else is our mistake, and a fault.
-_UNAVAILABLE = (
-    AskError,
-    ClusterDownError,
-    MasterDownError,
-    NoPermissionError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    TryAgainError,
-)
-# The same, and more, as servers before Redis 7 wrap it into a script's error.
-_UNAVAILABLE_WORDS = (
-    "BUSY",
-    "CLUSTERDOWN",
-    "LOADING",
-    "MASTERDOWN",
-    "MISCONF",
-    "NOPERM",
-    "NOREPLICAS",
-    "OOM",
-    "READONLY",
-    "TRYAGAIN",
-)
+# What a call may meet. redis-py raises ValueError on errors that it can't take apart.
+_FAULTS = (RedisError, OSError, TimeoutError, ValueError)
+# What of it says that the script did not run, and may run after all.
+_NOT_RUN = (NoScriptError, AskError, TryAgainError)
 
-# Why a greeting came to nothing.
-_UNGREETED = (ssl.SSLError, AuthenticationError, PasswordFileError)
-
-# What our scripts say of a tag that a newer version has written.
-_NEWER_FORMAT = "NEWFORMAT"
-
-Command = Sequence[Argument]
-Attempt = Callable[[], Awaitable[Any]]
-_Packed = list[bytes]
+Attempt = Callable[[], Coroutine[Any, Any, Any]]
 
 
 class Link:
@@ -156,13 +126,24 @@ class Link:
         Raises:
             LedgerUnavailableError: It may have run all the same.
         """
-        packed = _packed([*_named(script, key), *arguments])
         seconds = self._deadline_seconds
         if patient:
             seconds = max(seconds, PATIENT_SECONDS)
-        return await self._call(
-            script.name, lambda: self._evaluate(script, packed), seconds
-        )
+        call = Evaluation(script, key, arguments, seconds)
+        lane = self._servers.lane(key)
+        if lane is None:
+            return await self._finish(call)
+        slot = lane.send(call.by_name(), seconds, partial(self._inherit, call))
+        try:
+            reply = await slot
+        except asyncio.CancelledError:
+            if not slot.cancelled():  # the answer was there already
+                self._inherit(call, slot.exception() or slot.result())
+            raise
+        except _FAULTS as error:
+            return await self._finish(call, error)
+        self._end(call.script.name, call.began, "")
+        return reply
 
     async def ping(self) -> None:
         """Ask for any answer. Raises like `run`."""
@@ -200,9 +181,9 @@ class Link:
         self, script: Script, keys: Sequence[str], arguments: Command
     ) -> list[Any]:
         """Run *script* once for each of *keys*, patiently. Raises like `run`."""
-        packed = [_packed([*_named(script, key), *arguments]) for key in keys]
+        calls = [Evaluation(script, key, arguments, PATIENT_SECONDS) for key in keys]
         found: list[Any] = await self._timed(
-            script.name, lambda: self._evaluate_all(script, packed), PATIENT_SECONDS
+            script.name, lambda: self._evaluate_all(calls), PATIENT_SECONDS
         )
         return found
 
@@ -220,33 +201,80 @@ class Link:
         return found
 
     async def close(self) -> None:
-        """Wait for the calls in flight and give connections back."""
-        await asyncio.gather(*self._calls, return_exceptions=True)
-        await self._servers.close()
+        """
+        Wait for the calls in flight, as long as any may take, and give connections back.
+
+        With TLS a server that says nothing could keep one open for long.
+        """
+        longest = max(self._deadline_seconds, PATIENT_SECONDS) + CLOSE_SECONDS
+        await end_tasks(*self._calls, patience_seconds=longest)
+        closing = asyncio.create_task(self._servers.close())
+        await end_tasks(
+            closing,
+            where="ledger",
+            on_fault=self._events.fault,
+            patience_seconds=CLOSE_SECONDS,
+        )
+
+    def _inherit(self, call: Evaluation, reply: Any) -> None:
+        """End a *call* whose caller was cancelled."""
+        if isinstance(reply, Exception):
+            self._keep(asyncio.create_task(self._finished(call, reply)))
+        else:
+            self._end(call.script.name, call.began, "")
+
+    async def _finish(self, call: Evaluation, error: Exception | None = None) -> Any:
+        """Return what is answered in the end to *call*, which has met *error* so far."""
+        finishing = asyncio.create_task(self._finished(call, error))
+        self._keep(finishing)
+        return await asyncio.shield(finishing)
+
+    async def _finished(self, call: Evaluation, error: Exception | None) -> Any:
+        if error is not None and not isinstance(error, ResponseError):
+            self._servers.doubt()
+        return await self._timed(
+            call.script.name,
+            lambda: self._evaluate(call, error),
+            call.seconds,
+            began=call.began,
+        )
 
     async def _call(self, verb: str, attempt: Attempt, deadline_seconds: float) -> Any:
         call = asyncio.create_task(self._timed(verb, attempt, deadline_seconds))
-        self._calls.add(call)
-        call.add_done_callback(self._ended)
+        self._keep(call)
         return await asyncio.shield(call)
 
-    async def _timed(self, verb: str, attempt: Attempt, deadline_seconds: float) -> Any:
-        started = time.perf_counter()
+    def _keep(self, call: asyncio.Task[Any]) -> None:
+        self._calls.add(call)
+        call.add_done_callback(self._ended)
+
+    async def _timed(
+        self,
+        verb: str,
+        attempt: Attempt,
+        deadline_seconds: float,
+        *,
+        began: float | None = None,
+    ) -> Any:
+        started = time.perf_counter() if began is None else began
+        left_seconds = deadline_seconds - (time.perf_counter() - started)
         reason = "CancelledError"
         try:
-            async with asyncio.timeout(deadline_seconds):
-                reply = await attempt()
+            reply = await within(left_seconds, attempt())
             reason = ""
-        # redis-py raises ValueError on errors that it can't take apart.
-        except (RedisError, OSError, TimeoutError, ValueError) as error:
+        except _FAULTS as error:
             reason = reason_of(error)
             self._broken += isinstance(error, RedisConnectionError)
             raise self._unavailable(error) from error
         finally:
-            seconds = time.perf_counter() - started
-            self._note(is_answer=not reason)
-            self._events.ledger_call(verb, seconds, failed=bool(reason), reason=reason)
+            self._end(verb, started, reason)
         return reply
+
+    def _end(self, verb: str, started: float, reason: str) -> None:
+        """Tell that a call has ended; *reason*: what it failed for, or ``""``."""
+        self._note(is_answer=not reason)
+        seconds = time.perf_counter() - started
+        self._events.ledger_call(verb, seconds, failed=bool(reason), reason=reason)
 
     def _note(self, *, is_answer: bool) -> None:
         if is_answer:
@@ -274,48 +302,50 @@ class Link:
                 raise reply
         return replies
 
-    async def _evaluate_all(self, script: Script, packed: list[_Packed]) -> list[Any]:
-        """Run *script* for each of *packed*, at once where it is known."""
+    async def _evaluate_all(self, calls: Sequence[Evaluation]) -> list[Any]:
+        """Make all of *calls*, at once where the script is known."""
         replies: dict[int, Any] = {}
-        left = list(range(len(packed)))
+        left = list(range(len(calls)))
         while left:
-            found = await self._servers.pipelined(
-                [("EVALSHA", script.sha, _keys_of(script), *packed[n]) for n in left]
-            )
+            found = await self._servers.pipelined([calls[n].command for n in left])
             replies.update(zip(left, found, strict=True))
             left = [n for n in left if isinstance(replies[n], NoScriptError)]
             if left:  # each server is sent it once, and may forget it at any time
                 first = left.pop(0)
-                replies[first] = await self._evaluate_once(script, packed[first])
+                replies[first] = await self._evaluate_once(calls[first])
         for reply in replies.values():
             if isinstance(reply, Exception):
                 raise reply
-        return [replies[number] for number in range(len(packed))]
+        return [replies[number] for number in range(len(calls))]
 
-    async def _evaluate(self, script: Script, packed: _Packed) -> Any:
-        began = time.monotonic()
-        try:
-            return await self._evaluate_once(script, packed)
-        except ResponseError as error:
-            if not (isinstance(error, ReadOnlyError) or "READONLY" in str(error)):
-                raise
-        await self._servers.drop(began)
-        return await self._evaluate_once(script, packed)
+    async def _evaluate(self, call: Evaluation, error: Exception | None = None) -> Any:
+        """Make *call*, or go on with it after *error*."""
+        if not is_readonly(error):
+            try:
+                return await self._evaluate_once(call, error)
+            except ResponseError as refusal:
+                if not is_readonly(refusal):
+                    raise
+        await self._servers.drop(call.made)
+        return await self._evaluate_once(call)
 
-    async def _evaluate_once(self, script: Script, packed: _Packed) -> Any:
-        execute, count = self._servers.execute, _keys_of(script)
-        try:
-            return await execute("EVALSHA", script.sha, count, *packed)
-        except NoScriptError:
-            return await execute("EVAL", script.source, count, *packed)
+    async def _evaluate_once(
+        self, call: Evaluation, error: Exception | None = None
+    ) -> Any:
+        if error is not None and not isinstance(error, _NOT_RUN):
+            raise error
+        if not isinstance(error, NoScriptError):
+            with contextlib.suppress(NoScriptError):
+                return await self._servers.call(call.key, call.by_name(), call.seconds)
+        return await self._servers.call(call.key, call.in_full(), call.seconds)
 
     def _unavailable(self, error: Exception) -> LedgerUnavailableError:
-        if reason_of(error) == _NEWER_FORMAT:
+        if reason_of(error) == NEWER_FORMAT:
             newer = NewerFormatError("written by a newer Tokenweir: upgrade this one")
             self._events.fault("ledger", newer)
             return newer
         is_answer = isinstance(error, ResponseError | ValueError)
-        if is_answer and not _is_state(error):
+        if is_answer and not is_state(error):
             self._events.fault("ledger", error)
             return LedgerRefusedError(f"refused: {type(error).__name__}")
         return LedgerUnavailableError(f"no answer: {reason_of(error)}")
@@ -327,41 +357,6 @@ class Link:
             call.exception()
 
 
-def reason_of(error: BaseException) -> str:
-    """Return what to call *error*: its type, or the word that the server has for it."""
-    if type(error) is ResponseError:
-        text = str(error)
-        words = (_NEWER_FORMAT, *_UNAVAILABLE_WORDS)
-        return next((word for word in words if word in text), "ResponseError")
-    cause: BaseException | None = error
-    while cause is not None:  # redis-py takes whatever ends a handshake for the same
-        if isinstance(cause, _UNGREETED):
-            return type(cause).__name__
-        cause = cause.__cause__ or cause.__context__
-    return type(error).__name__
-
-
-def _is_state(error: Exception) -> bool:
-    """Tell if *error* says in which state the server is, and not what we did wrong."""
-    return isinstance(error, _UNAVAILABLE) or any(
-        word in str(error) for word in _UNAVAILABLE_WORDS
-    )
-
-
-def _named(script: Script, key: str) -> list[str]:
-    """Return the keys that *script* is given."""
-    return [key, ledger_keys.guard(key)] if script.is_rooted else [key]
-
-
-def _keys_of(script: Script) -> int:
-    return 2 if script.is_rooted else 1
-
-
-def _packed(command: Command) -> _Packed:
-    """Return *command* as bytes: text out of a request need not be valid Unicode."""
-    return [str(argument).encode("utf-8", "replace") for argument in command]
-
-
 def _packed_all(commands: Sequence[Command]) -> list[list[str | bytes]]:
     # Names stay text, by which redis-py knows how to read the answer.
-    return [[str(name), *_packed(rest)] for name, *rest in commands]
+    return [[str(name), *packed(rest)] for name, *rest in commands]

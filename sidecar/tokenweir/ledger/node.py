@@ -1,6 +1,9 @@
 """
 One server: its connections, and no more calls at once than it can do.
 
+Calls of scripts, of which exchanges make many, share one connection: see
+`tokenweir.ledger.lanes`. Everything else has connections of its own.
+
 Errors are for others to judge, so redis-py repeats nothing.
 """
 
@@ -16,6 +19,8 @@ from redis.backoff import NoBackoff
 from redis.exceptions import BusyLoadingError
 
 from tokenweir.ledger.address import HostPort, Options
+from tokenweir.ledger.lane import Lane
+from tokenweir.ledger.lanes import Lanes
 from tokenweir.ledger.pool import PatientPool
 
 # At once. More calls than that wait for each other: one Redis thread runs them all.
@@ -39,9 +44,30 @@ class Node:
     def __init__(self, pool: PatientPool, host: str = "") -> None:
         self.host = host
         self._pool = pool
+        self._lanes = Lanes(pool)
         self._client = Redis.from_pool(pool)
         self._execute: Callable[..., Awaitable[Any]] = self._client.execute_command
         self._free = asyncio.Semaphore(MAX_CONNECTIONS)
+
+    def lane(self, key: str) -> Lane | None:  # noqa: ARG002 - all keys are here
+        """See `tokenweir.ledger.servers.Servers`."""
+        return self._lanes.current
+
+    async def call(
+        self,
+        key: str,  # noqa: ARG002 - all keys are here
+        command: bytes,
+        seconds: float,
+        *,
+        is_asking: bool = False,
+    ) -> Any:
+        """
+        See `tokenweir.ledger.servers.Servers`.
+
+        *is_asking*: the key is only just being given to this server.
+        """
+        lane = self._lanes.current or await self._lanes.open()
+        return await lane.send(command, seconds, is_asking=is_asking)
 
     async def execute(self, *command: str | int | bytes) -> Any:
         """Return what the server answers. Raises what redis-py does."""
@@ -53,7 +79,7 @@ class Node:
                 raise
 
     async def asking(self, *command: str | int | bytes) -> Any:
-        """Ditto, of a slot that the server is only just being given."""
+        """Ditto, of a slot that this server is only just being given."""
         _, reply = await self.pipelined([("ASKING",), command])
         if isinstance(reply, Exception):
             raise reply
@@ -75,6 +101,9 @@ class Node:
         """Return all servers: this one."""
         return (self,)
 
+    def doubt(self) -> None:
+        """See `tokenweir.ledger.servers.Servers`: there is only one address."""
+
     @property
     def losses(self) -> int:
         """How often what it had been told may have been lost: see `PatientPool`."""
@@ -83,6 +112,7 @@ class Node:
     async def drop(self, since: float) -> None:
         """See `tokenweir.ledger.servers.Servers`."""
         await self._pool.outdate(since)
+        self._lanes.leave_outdated()
 
     async def retire(self) -> None:
         """Close once the calls that are under way have ended."""
@@ -92,6 +122,7 @@ class Node:
 
     async def close(self) -> None:
         """Give connections back."""
+        await self._lanes.close()
         await self._client.aclose()
         await self._pool.aclose()
 

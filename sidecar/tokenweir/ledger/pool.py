@@ -22,6 +22,7 @@ from redis.asyncio import ConnectionPool
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
+from tokenweir.ending import end_tasks, within
 from tokenweir.ledger.pacing import Pacer
 
 # For all of it: an answer that comes later is from a server that is not well.
@@ -59,7 +60,7 @@ class PatientPool(ConnectionPool):
                 while it connects, so it must never connect in a call that has a
                 deadline.
         """
-        if connection.is_connected and await self._is_usable(connection):
+        if connection.is_connected and await self.is_usable(connection):
             return
         if len(self._unfinished) >= MAX_UNFINISHED:
             raise RedisConnectionError("too many connections are being made")
@@ -104,14 +105,15 @@ class PatientPool(ConnectionPool):
 
     async def aclose(self) -> None:
         """Give up what is not finished, and close all connections."""
-        unfinished = tuple(self._unfinished.values())
-        for connecting in unfinished:
-            connecting.cancel()
-        await asyncio.gather(*unfinished, return_exceptions=True)
+        await end_tasks(*self._unfinished.values())
         await asyncio.gather(*self._returns)
         await super().aclose()
 
-    async def _is_usable(self, connection: Any) -> bool:
+    def keeps(self, connection: Any) -> bool:
+        """Tell if another call may be made on *connection*, which is in use."""
+        return not self._is_outdated(connection)
+
+    async def is_usable(self, connection: Any) -> bool:
         """Tell if a connection is still one; if not, it is closed."""
         is_told_more: Callable[[], bool] = self.maint_notifications_enabled
         with contextlib.suppress(RedisError, OSError):
@@ -128,8 +130,12 @@ class PatientPool(ConnectionPool):
         return self._made_at.get(connection, 0.0) < self._outdated_at
 
     async def _connect(self, connection: Any) -> None:
-        async with asyncio.timeout(CONNECT_SECONDS):
-            await super().ensure_connection(connection)
+        try:
+            await within(CONNECT_SECONDS, super().ensure_connection(connection))
+        except TimeoutError:
+            # Whoever still reads from it does so no longer.
+            await connection.disconnect(nowait=True)
+            raise
 
     def _ended(self, connection: Any, connecting: asyncio.Task[None]) -> None:
         self._unfinished.pop(connection, None)

@@ -17,8 +17,9 @@ from tokenweir.core.partition import tag_of, tenant_tags
 from tokenweir.core.prompt_part import Kind, PromptCost
 from tokenweir.core.record import SEPARATOR
 from tokenweir.ledger import keys, scripts
+from tokenweir.ledger.evaluation import Command
 from tokenweir.ledger.formats import require_known
-from tokenweir.ledger.link import Command, Link
+from tokenweir.ledger.link import Link
 
 # Of a tenant and a day: a hundred kilobytes.
 MAX_MEMBERS = 500

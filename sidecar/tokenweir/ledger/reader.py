@@ -9,8 +9,9 @@ from typing import Any
 from tokenweir.core.holding import Holding, State
 from tokenweir.core.slots import Slots
 from tokenweir.ledger import keys, wire
+from tokenweir.ledger.evaluation import Command
 from tokenweir.ledger.formats import require_known
-from tokenweir.ledger.link import Command, Link
+from tokenweir.ledger.link import Link
 from tokenweir.ledger.store import Rollup, Snapshot
 
 

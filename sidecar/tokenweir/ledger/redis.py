@@ -10,7 +10,8 @@ from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.hold import Denied, Granted, Stale
 from tokenweir.core.holding import HOLD_MS, Account, Holding, Share, State
 from tokenweir.ledger import keys, reader, scripts, wire
-from tokenweir.ledger.link import DEADLINE_SECONDS, Command, Link
+from tokenweir.ledger.evaluation import Command
+from tokenweir.ledger.link import DEADLINE_SECONDS, Link
 from tokenweir.ledger.scripts import Script
 from tokenweir.ledger.store import Contact, Rollup, Snapshot
 from tokenweir.telemetry.hooks import LedgerEvents

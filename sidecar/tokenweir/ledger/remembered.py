@@ -6,7 +6,9 @@ takes over, or that has restarted, may not know of what was answered in the last
 of the one before. Settles and cancels are idempotent by hold id: they are said again, and
 what was not forgotten changes nothing.
 
-Nothing is forgotten while the ledger is away, for then nothing is added.
+Nothing is forgotten while the ledger is away, for then nothing is added. Whoever takes
+what is kept, and has said it again, adds it anew: the server that took over may be lost as
+well, before others have heard of it.
 """
 
 from __future__ import annotations
@@ -42,9 +44,9 @@ class Remembered(Generic[T]):
         self._kept.append((self._clock(), what))
 
     def take(self) -> list[T]:
-        """Return what is kept, the oldest first; what is old was told for the last time."""
+        """Give away what is kept, the oldest first."""
         kept = [what for _, what in self._kept]
-        self._forget()
+        self._kept.clear()
         return kept
 
     def _forget(self) -> None:

@@ -28,6 +28,7 @@ from typing import Any
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from tokenweir.ending import end_tasks, within
 from tokenweir.ledger.address import Address, HostPort
 from tokenweir.ledger.node import Node, node_at
 from tokenweir.ledger.pool import PatientPool
@@ -89,9 +90,7 @@ class Sentinels:
 
     async def close(self) -> None:
         """Give connections back."""
-        if self._lookup is not None:
-            self._lookup.cancel()
-            await asyncio.gather(self._lookup, return_exceptions=True)
+        await end_tasks(self._lookup)
         for node in self._nodes:
             await node.close()
 
@@ -130,10 +129,9 @@ class Sentinels:
         return self._named
 
     async def _asked(self, node: Node) -> HostPort:
-        async with asyncio.timeout(ASK_SECONDS):
-            told = await node.execute(
-                "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service
-            )
+        # All wait for a look-up that is under way, so it must end.
+        question = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service)
+        told = await within(ASK_SECONDS, node.execute(*question))
         return told[0].decode(), int(told[1])
 
 
@@ -158,11 +156,14 @@ class SentinelPool(PatientPool):
         self._watch_over()
         await super().ensure_connection(connection)
 
+    def keeps(self, connection: Any) -> bool:
+        """See `PatientPool`."""
+        self._watch_over()
+        return super().keeps(connection)
+
     async def aclose(self) -> None:
         """See `PatientPool`."""
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.gather(self._watch, return_exceptions=True)
+        await end_tasks(self._watch)
         await super().aclose()
         await self._sentinels.close()
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from tokenweir.ledger.address import Kind, address_of
 from tokenweir.ledger.cluster import Cluster
+from tokenweir.ledger.lane import Lane
 from tokenweir.ledger.node import Command, Node, no_retry, node_at
 from tokenweir.ledger.sentinel import SentinelPool, Sentinels
 
@@ -31,6 +32,21 @@ class Servers(Protocol):
         That is: connections were, or another server is asked than before.
         """
 
+    def lane(self, key: str) -> Lane | None:
+        """
+        Return what a call about *key* may be sent on now, see `tokenweir.ledger.lane`.
+
+        None: it is not known, or not connected, yet: `call` waits for it.
+        """
+
+    async def call(self, key: str, command: bytes, seconds: float) -> Any:
+        """
+        Return what is answered to *command*, packed, about *key*.
+
+        For what is asked often: calls share a connection. A server's error is raised;
+        what has no answer after so many *seconds* ends with `TimeoutError`.
+        """
+
     async def execute(self, *command: str | int | bytes) -> Any:
         """Return what is answered to *command*; a server's error is raised."""
 
@@ -39,6 +55,9 @@ class Servers(Protocol):
 
     async def nodes(self) -> Sequence[Node]:
         """Return the servers that have the keys, each once."""
+
+    def doubt(self) -> None:
+        """Take note that a call on a `lane` had no answer: addresses may be old."""
 
     async def drop(self, since: float) -> None:
         """

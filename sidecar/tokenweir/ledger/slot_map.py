@@ -30,6 +30,12 @@ def slot_of(command: Sequence[str | int | bytes]) -> int | None:
     return key_slot(key if isinstance(key, bytes) else str(key).encode())
 
 
+def slot_of_key(key: str) -> int:
+    """Return the slot that *key* is in."""
+    slot: int = key_slot(key.encode())
+    return slot
+
+
 def slot_map_of(reply: Any, asked: HostPort) -> SlotMap:
     """
     Return what CLUSTER SLOTS says.

@@ -28,6 +28,7 @@ from typing import Protocol
 
 from tokenweir.core.errors import LedgerRefusedError, LedgerUnavailableError
 from tokenweir.core.hold import Denied, Granted, Hold, Settlement, Stale
+from tokenweir.ending import end_tasks
 from tokenweir.ledger.base import Ledger
 from tokenweir.ledger.remembered import Remembered
 from tokenweir.telemetry.hooks import LedgerEvents
@@ -161,10 +162,7 @@ class SpooledLedger:
 
     async def close(self) -> None:
         """Stop repeating and close the ledger: `flush` first."""
-        if self._replay is not None:
-            self._replay.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._replay
+        await end_tasks(self._replay, where="spool", on_fault=self._events.fault)
         await self._ledger.close()
 
     @property
@@ -251,14 +249,17 @@ class SpooledLedger:
 
     async def _rest(self, pause_seconds: float) -> None:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), pause_seconds)
+            # `wait_for` could swallow a cancellation.
+            async with asyncio.timeout(pause_seconds):
+                await self._wake.wait()
         self._wake.clear()
 
     def _put_away(self, queue: deque[Call], outcome: _Outcome) -> None:
         """Put the first of *queue* where it belongs after its attempt."""
         if queue is self._again:
             if outcome is not _Outcome.AWAY:
-                queue.popleft()
+                # Who has heard it now may forget it as well.
+                self._taken.add(queue.popleft())
         elif outcome is _Outcome.DONE:
             queue.popleft()
             self._events.spool_size(self._size)

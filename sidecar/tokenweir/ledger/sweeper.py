@@ -20,6 +20,7 @@ from contextlib import suppress
 
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.partition import all_tags
+from tokenweir.ending import end_tasks
 from tokenweir.ledger.store import Sweepable
 from tokenweir.telemetry.hooks import LedgerEvents
 
@@ -28,6 +29,9 @@ INTERVAL_SECONDS = 5.0
 # Two rounds: a leader that misses one, because the ledger or the machine was busy,
 # stays; one that is gone is replaced long before its own holds expire.
 LEASE_INTERVALS = 2
+
+# For the round that is under way at the end.
+LAST_ROUND_SECONDS = 3.0
 
 
 class Sweeper:
@@ -65,9 +69,13 @@ class Sweeper:
     async def stop(self) -> None:
         """End after the round that is under way, and let another processor lead."""
         self._stopping.set()
-        if self._task is not None:
-            await self._task
-            self._task = None
+        task, self._task = self._task, None
+        await end_tasks(
+            task,
+            where="sweeper",
+            on_fault=self._events.fault,
+            patience_seconds=LAST_ROUND_SECONDS,
+        )
 
     async def sweep_once(self) -> int | None:
         """
@@ -89,6 +97,7 @@ class Sweeper:
             except Exception as error:  # noqa: BLE001, nobody would start it again
                 self._events.fault("sweeper", error)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), self._interval_seconds)
+                async with asyncio.timeout(self._interval_seconds):
+                    await self._stopping.wait()
         with suppress(LedgerUnavailableError):
             await self._store.lead(self._owner, 0)

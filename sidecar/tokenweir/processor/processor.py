@@ -13,7 +13,11 @@ import contextlib
 import secrets
 import time
 from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 
+from tokenweir.accesslog.service import AccessLogService
+from tokenweir.admin.beside import Beside, Quiet
 from tokenweir.admin.readiness import ReadinessProbe
 from tokenweir.admin.server import AdminServer
 from tokenweir.config.effect_check import EffectCheck
@@ -28,7 +32,7 @@ from tokenweir.driver.services import Services
 from tokenweir.driver.tally import Tally
 from tokenweir.envoyconf.live_config import LiveConfig, following
 from tokenweir.extproc.rendering import Rendering
-from tokenweir.extproc.server import Server
+from tokenweir.extproc.service import ExternalProcessor
 from tokenweir.extproc.session import Sessions
 from tokenweir.extproc.snapshots import Snapshots
 from tokenweir.governance.source import PolicySource
@@ -39,6 +43,7 @@ from tokenweir.ledger.redis import RedisStore
 from tokenweir.ledger.spool import SpooledLedger
 from tokenweir.ledger.sweeper import Sweeper
 from tokenweir.ledger.tagged import TaggedLedger
+from tokenweir.processor.leaving import Step, leave, longest_seconds
 from tokenweir.processor.settings import ServeSettings
 from tokenweir.telemetry import libraries
 from tokenweir.telemetry.estimates import EstimateMetrics
@@ -48,9 +53,12 @@ from tokenweir.telemetry.metrics import Metrics
 from tokenweir.telemetry.webhook import BudgetWebhook
 from tokenweir.tokenizers.counter import TokenCounter, counted_with
 from tokenweir.tokenizers.tokenize_server import TokenizeServers
+from tokenweir.transport.grpc_aio import GrpcAioServer
 
 # How long streams that are still open may take: as long as one answer.
 STOP_SECONDS = 2.0
+# How long a stream of Envoy's access log may take, once nothing is expected from it.
+LOG_SECONDS = 0.1
 # How long what was settled last may wait for the ledger before this process ends.
 FLUSH_SECONDS = 4.0
 # How long a webhook may be tried once more before this process ends.
@@ -105,8 +113,9 @@ class Processor:
         self._handoff = Handoff(self._ledger, self._hooks, self._background)
         self._services = self._make_services()
         self._natives = NativeDriver(self._services)
-        self._server = Server(
-            Sessions(self._services, self._handoff, self._arrival),
+        sessions = Sessions(self._services, self._handoff, self._arrival)
+        self._server = GrpcAioServer(
+            (ExternalProcessor(sessions), AccessLogService(self._services)),
             settings.socket_path,
             self._hooks,
         )
@@ -151,54 +160,80 @@ class Processor:
         )
 
     async def stop(self) -> None:
-        """Take no new exchanges, let open ones end or settle them, and leave."""
+        """
+        Take no new exchanges, let open ones end or settle them, and leave.
+
+        However far `start` came.
+        """
         self._readiness.draining = True
         self._log.event("draining")
-        await self._server.drain()
-        await self._source.stop()
-        await self._live.stop()
-        await self._effect.stop()
-        await self._await_exchanges()
-        for exchange in tuple(self._services.responding):
-            exchange.drain()
-        self._natives.drain()
-        await self._server.stop(STOP_SECONDS)
-        await self._background.join(FLUSH_SECONDS)
-        await self._tally.stop()
-        await self._prompts.stop()
-        await self._calibration.stop()
-        await self._sweeper.stop()
-        await self._eviction.stop()
-        await self._ledger.flush(FLUSH_SECONDS)
-        await self._ledger.close()
-        await self._webhook.stop(WEBHOOK_SECONDS)
-        self._counter.close()
-        await self._tokenize.close()
-        await self._admin.stop()
+        await leave(self._steps(), self._hung, self._hooks.fault)
         self._log.event("stopped")
         self._log.close()
 
-    async def abandon(self) -> None:
-        """Leave before anything was served."""
-        await self._source.stop()
-        await self._live.stop()
-        await self._effect.stop()
-        await self._tally.stop()
-        await self._prompts.stop()
-        await self._calibration.stop()
-        await self._sweeper.stop()
-        await self._eviction.stop()
-        await self._ledger.close()
-        await self._webhook.stop(WEBHOOK_SECONDS)
-        self._counter.close()
-        await self._tokenize.close()
-        await self._admin.stop()
-        self._log.event("stopped")
-        self._log.close()
+    @property
+    def longest_stop_seconds(self) -> float:
+        """How long `stop` may take, whatever hangs."""
+        return longest_seconds(self._steps())
 
     def reload(self) -> None:
         """Read the policy again now."""
         self._source.reload()
+
+    # === the end ===============================================================
+
+    def _steps(self) -> tuple[Step, ...]:
+        """Return all that is to do at the end, in order."""
+        drain_seconds = self._settings.drain_seconds
+        return (
+            Step("health", self._server.drain),
+            Step("policy", self._source.stop),
+            Step("envoy", self._live.stop),
+            Step("effect_check", self._effect.stop),
+            Step("exchanges", self._await_exchanges, drain_seconds),
+            Step("streams", self._end_streams, STOP_SECONDS),
+            Step(
+                "background",
+                partial(self._background.join, FLUSH_SECONDS),
+                FLUSH_SECONDS,
+            ),
+            Step("tally", self._tally.stop),
+            Step("prompts", self._prompts.stop),
+            Step("calibration", self._calibration.stop),
+            Step("sweeper", self._sweeper.stop),
+            Step("eviction", self._eviction.stop),
+            Step("spool", partial(self._ledger.flush, FLUSH_SECONDS), FLUSH_SECONDS),
+            Step("ledger", self._ledger.close),
+            Step(
+                "webhook", partial(self._webhook.stop, WEBHOOK_SECONDS), WEBHOOK_SECONDS
+            ),
+            Step("counting", self._end_counting),
+            Step("admin", self._admin.stop),
+        )
+
+    async def _end_streams(self) -> None:
+        open_ones = tuple(self._services.responding)
+        for exchange in open_ones:
+            exchange.drain()
+        self._natives.drain()
+        # Envoy's access log keeps its stream for as long as it is let.
+        is_busy = bool(open_ones or self._services.admitting)
+        await self._server.stop(STOP_SECONDS if is_busy else LOG_SECONDS)
+
+    async def _end_counting(self) -> None:
+        self._counter.close()
+        await self._tokenize.close()
+
+    def _hung(self, step: str, seconds: float) -> None:
+        self._log.event("stop_hung", Level.ERROR, step=step, seconds=round(seconds, 1))
+
+    async def _await_exchanges(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.drain_seconds):
+                # Polled: what is waited for changes with each exchange, and a drain
+                # is rare.
+                while self._in_flight() or self._services.admitting:  # noqa: ASYNC110
+                    await asyncio.sleep(DRAIN_POLL_SECONDS)
 
     # === parts =================================================================
 
@@ -254,7 +289,17 @@ class Processor:
             self._metrics.registry,
             self._readiness,
             self._source.described,
+            self._beside(),
         )
+
+    def _beside(self) -> Beside | None:
+        """Return the Envoy that follows the policy, for those who can't ask it."""
+        envoy = self._settings.envoy
+        if envoy is None or envoy.admin_socket is None:
+            return None
+        quiet = Quiet(lambda: self._in_flight() + len(self._services.admitting))
+        admin = Path(envoy.admin_socket)
+        return Beside(admin, envoy.listen_host, envoy.listen_port, quiet)
 
     def _envoy_updated(self, outcome: str) -> None:
         self._metrics.envoy_updated(outcome)
@@ -305,11 +350,3 @@ class Processor:
 
     def _outstanding(self) -> int:
         return self._in_flight() + len(self._services.settling)
-
-    async def _await_exchanges(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._settings.drain_seconds):
-                # Polled: what is waited for changes with each exchange, and a drain
-                # is rare.
-                while self._in_flight() or self._services.admitting:  # noqa: ASYNC110
-                    await asyncio.sleep(DRAIN_POLL_SECONDS)

@@ -17,7 +17,7 @@ from redis.exceptions import (
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from tokenweir.ledger.address import place
-from tokenweir.ledger.link import reason_of
+from tokenweir.ledger.faults import reason_of
 from tokenweir.ledger.sentinel import PrimaryUnknownError
 from tokenweir.ledger.servers import connect
 from tokenweir.stack.failure import LedgerSilentError

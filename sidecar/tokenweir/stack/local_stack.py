@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from tokenweir.config.advice import advise
 from tokenweir.config.load import load_policy
 from tokenweir.core.policy import Policy
+from tokenweir.ending import end_tasks
 from tokenweir.stack.announcement import announced, announcement_of
 from tokenweir.stack.blueprint import Blueprint
 from tokenweir.stack.demo import demo_policy
@@ -173,9 +174,7 @@ async def _first(*works: Coroutine[None, None, None]) -> None:
         for task in done:
             task.result()
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(*tasks)
 
 
 def _on_signals(stop: asyncio.Event, hurry: asyncio.Event) -> None:

@@ -31,6 +31,7 @@ import aiohttp
 
 from tokenweir.core.budget import Crossing
 from tokenweir.core.webhook import Webhook
+from tokenweir.ending import end_tasks
 from tokenweir.telemetry.hooks import Delivery
 from tokenweir.telemetry.webhook_message import Message, headers_of, message_of
 
@@ -122,9 +123,8 @@ class BudgetWebhook:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds if self._waiting else 0):
                 await self._idle.wait()
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-        self._task = None
+        task, self._task = self._task, None
+        await end_tasks(task, where="webhook", on_fault=self._events.fault)
         for left in reversed(range(len(self._waiting))):
             self._events.webhook(Delivery.DROPPED, left, "stopped")
         self._waiting.clear()

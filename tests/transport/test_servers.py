@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
 import shutil
 import stat
@@ -35,8 +34,14 @@ from tests.wire import DONE, JSON, REPLY, STREAM, USAGE_EVENT, chat, delta
 from tokenweir.core.errors import LedgerUnavailableError
 from tokenweir.core.request_side import Arrival
 from tokenweir.driver import handoff as handoff_module
-from tokenweir.extproc.server import SERVICE, Server
-from tokenweir.extproc.session import ROLE_HEADER, Session, Sessions
+from tokenweir.extproc.service import SERVICE, ExternalProcessor
+from tokenweir.extproc.session import (
+    ROLE_HEADER,
+    ObserveSession,
+    Session,
+    Sessions,
+)
+from tokenweir.transport.grpc_aio import GrpcAioServer
 
 HEAD = request_headers()
 BODY = request_body(chat(max_tokens=100))
@@ -64,9 +69,9 @@ class Watched(Sessions):
         self.rendered.append(rendered)
         return self.arrival()
 
-    def open(self, role: str, rendered: str = "") -> Session | None:
+    def open(self, role: str, rendered: str = "") -> Session | ObserveSession | None:
         session = super().open(role, rendered)
-        if session is not None:
+        if session is not None and not isinstance(session, ObserveSession):
             self.running.add(session)
             session.closed = partial(self._close, session, session.closed)  # type: ignore[method-assign]
         return session
@@ -83,7 +88,9 @@ class Peer:
         self.kit = Kit()
         self.path = folder / "sidecar.sock"
         self.sessions = Watched(self.kit)
-        self.server = Server(self.sessions, self.path, self.kit.recorder)
+        self.server = GrpcAioServer(
+            (ExternalProcessor(self.sessions),), self.path, self.kit.recorder
+        )
         self.channel = grpc.aio.insecure_channel(
             f"unix:{self.path}",
             options=[
@@ -165,14 +172,6 @@ async def test_socket_is_private(peer: Peer) -> None:
 
     assert stat.S_ISSOCK(mode)
     assert stat.S_IMODE(mode) == 0o600
-
-
-async def test_umask_is_restored(peer: Peer) -> None:
-    """What the process creates later has the rights that it would have had."""
-    old = os.umask(0o022)
-    os.umask(old)
-
-    assert old != 0o177
 
 
 async def test_stale_socket(tmp_path: Path) -> None:
