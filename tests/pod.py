@@ -87,7 +87,17 @@ def policy(port: int, **changes: object) -> dict[str, Any]:
             "globex": {"keys": [{"id": "g", "sha256": sha256(OTHER_KEY)}]},
         },
     }
-    return content | changes
+    return content | by_path() | changes
+
+
+def by_path() -> dict[str, Any]:
+    """
+    Return what policies say of the path of answers.
+
+    Nothing, unless all that pods run is to be tried on another one.
+    """
+    path = os.environ.get("TOKENWEIR_TEST_PATH")
+    return {"responses": {"path": path}} if path else {}
 
 
 @dataclass
@@ -221,7 +231,7 @@ class Pod:
                 server = await asyncio.to_thread(start_valkey, folder)
                 stack.callback(server.stop)
             path = folder / "policy.yaml"
-            path.write_text(yaml.safe_dump(dict(content)))
+            path.write_text(yaml.safe_dump(by_path() | dict(content)))
             serve = [program, "serve", "--ledger", ledger_url or server.url]
             # Patient, as tests share their machine: whoever tries deadlines says so.
             serve += ["--ledger-timeout-ms", "1000"]
