@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from tests.cases.apis import ANTHROPIC, OPENAI, TOLD, Api, both_apis, story
-from tests.cases.connection import CHAT, Connection, chunked, request
+from tests.cases.connection import CHAT, Answer, Connection, chunked, request
 from tests.cases.scene import Scene
 from tests.core.codings.encoders import ENCODERS
 from tests.pod import KEY
@@ -29,6 +29,7 @@ from tests.scripted_upstream import (
     head,
     reply,
 )
+from tokenweir.envoyconf.filters import WHOLE_LIMIT_BYTES
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
@@ -175,19 +176,35 @@ REFUSED_BY_HEAD: dict[str, tuple[int, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", REFUSED_BY_HEAD)
 async def test_a_refusal_does_not_wait_for_a_body(scene: Scene, name: str) -> None:
-    """What the head is refused for is told before a byte of the body has come."""
+    """
+    What the head is refused for is told before a byte of a body has come whose length
+    nobody knows, or which is large. Others are waited for: they are soon there.
+    """
     await fresh(scene)
     status, asked = REFUSED_BY_HEAD[name]
-    headers = [*asked.get("headers", []), ("expect", "100-continue")]
+    large = f"content-length: {WHOLE_LIMIT_BYTES + 1}".encode()
+    known = request(BODY, **asked).removesuffix(BODY)
+    heads = (
+        request(chunks=[], **asked).removesuffix(b"0\r\n\r\n"),
+        known.replace(f"content-length: {len(BODY)}".encode(), large),
+    )
 
+    for begun in heads:
+        async with Connection.open(scene.pod.port) as app:
+            await app.send(begun)
+            refused_by_head(await app.answer(), status)
     async with Connection.open(scene.pod.port) as app:
-        await app.send(request(BODY, **asked | {"headers": headers}).removesuffix(BODY))
-        answer = await app.answer()
-
-    assert answer.status == status
-    assert answer.json()["error"]["message"]
+        await app.send(known)
+        await app.send(BODY)
+        refused_by_head(await app.answer(), status)
     assert scene.upstream.requests == []
     await scene.ledger_shows()
+
+
+def refused_by_head(answer: Answer, status: int) -> None:
+    """Demand that *answer* is a refusal of that status, with a reason."""
+    assert answer.status == status
+    assert answer.json()["error"]["message"]
 
 
 TARGETS = {

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -83,6 +83,7 @@ class Setup:
         upstream: Plays the provider; it is entered with the gateway.
         dead_workers: Sockets of workers that nobody listens on.
         arguments: More of Envoy's command line.
+        adapt: Changes Envoy's configuration, as nobody should.
     """
 
     policy: dict[str, Any] = field(default_factory=dict)
@@ -91,6 +92,7 @@ class Setup:
     upstream: ScriptedUpstream = field(default_factory=ScriptedUpstream)
     dead_workers: int = 0
     arguments: Sequence[str] = ()
+    adapt: Callable[[dict[str, Any]], None] = lambda _: None
 
 
 @asynccontextmanager
@@ -114,6 +116,7 @@ async def gateway(setup: Setup | None = None) -> AsyncIterator[Gateway]:
             listen_port=0, processor_sockets=(*dead, str(socket)), **setup.settings
         )
         bootstrap = render(policy_of(*providers, **setup.policy), settings)
+        setup.adapt(bootstrap)
         # In a thread: health checks ask the processor, which lives in this loop.
         envoy = await asyncio.to_thread(EnvoyProcess.start, bootstrap, setup.arguments)
         stack.enter_context(envoy)

@@ -26,6 +26,8 @@ from google.protobuf.json_format import MessageToDict
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 _PATIENCE_SECONDS = 20.0
+# What tells the head of a request that is shown whole: names and values by turns.
+HEAD = "request.headers['x-tokenweir-whole']"
 _OVERWRITE = 2  # HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD
 
 
@@ -47,6 +49,11 @@ class Call:
     messages: list[Any] = field(default_factory=list)
     ended: str | None = None
 
+    @property
+    def whole(self) -> bool:
+        """Whether the body came first, with the head as an attribute."""
+        return self.kinds()[:1] == ["request_body"]
+
     def kinds(self) -> list[str]:
         """Return what the messages are, in order."""
         return [message.WhichOneof("request") for message in self.messages]
@@ -54,6 +61,11 @@ class Call:
     def headers(self, kind: str = "request_headers") -> dict[str, list[str]]:
         """Return the headers of the first message of *kind*, by name."""
         found: dict[str, list[str]] = {}
+        if self.whole and kind == "request_headers":
+            told = str(self.attributes(0)[HEAD]).split("\t")
+            for name, value in zip(told[::2], told[1::2], strict=True):
+                found.setdefault(name, []).append(value)
+            return found
         for message in self.messages:
             if message.WhichOneof("request") == kind:
                 for header in getattr(message, kind).headers.headers:
@@ -230,8 +242,9 @@ def forward(
     """Return the answer that lets the request of *call* go to the provider *cluster*."""
     cluster = call.clusters.get(cluster, cluster)
     names = {"x-tokenweir-cluster": cluster, "x-tokenweir-timeout": timeout_class}
-    common = pb.CommonResponse(clear_route_cache=True)
-    for name, value in (names | dict(headers or {})).items():
+    names |= dict(headers or {})
+    common = pb.CommonResponse(clear_route_cache=not call.whole)
+    for name, value in names.items() if not call.whole else ():
         option = common.header_mutation.set_headers.add()
         option.header.key = name
         option.header.raw_value = value.encode()
@@ -245,8 +258,11 @@ def forward(
         )
     else:
         answer = pb.ProcessingResponse(request_body=pb.BodyResponse(response=common))
-    if metadata is not None:
-        answer.dynamic_metadata.update({"tokenweir": dict(metadata)})
+    told = dict(metadata or {})
+    if call.whole:  # lua/apply.lua does it
+        told["request"] = {"set": names, "remove": {}}
+    if metadata is not None or told:
+        answer.dynamic_metadata.update({"tokenweir": told})
     return answer
 
 

@@ -13,6 +13,8 @@ from tests.scripted_upstream import (
 )
 from tokenweir.envoyconf.filters import (
     ADMISSION_FILTER,
+    APPLY_FILTER,
+    OBSERVE_FILTER,
     RESPONSE_FILTER,
     WATCH_FILTER,
     http_filters,
@@ -31,7 +33,9 @@ def test_order() -> None:
     assert names == [
         WATCH_FILTER,
         ADMISSION_FILTER,
+        APPLY_FILTER,
         RESPONSE_FILTER,
+        OBSERVE_FILTER,
         "envoy.filters.http.router",
     ]
 
@@ -40,6 +44,7 @@ def test_scripts_are_package_data() -> None:
     """The Lua scripts are found beside the module."""
     assert "function envoy_on_response" in lua_source("watch.lua")
     assert "function envoy_on_request" in lua_source("drain.lua")
+    assert "function envoy_on_request" in lua_source("apply.lua")
     assert "function envoy_on_response" in lua_source("retry_after.lua")
 
 
@@ -166,13 +171,16 @@ async def test_changed_body_has_its_own_length(
 
 
 async def test_changed_body_without_a_new_length_is_not_sent(gate: Gateway) -> None:
-    """A length that would lie about the body is refused: no request is smuggled."""
+    """
+    A length that would lie about the body is refused: no request is smuggled. Of a
+    request that is shown whole it is put right: see `test_whole_requests.py`.
+    """
 
     async def admit(call: Call) -> Answer:
         return forward(call, "up", body=b"z" * 100)
 
     gate.processor.admit = admit
-    answer = await gate.ask(POST)
+    answer = await gate.ask(request(path="/v1/files", body=b"{}"))
 
     assert answer.status == 503
     assert GOVERNOR_GONE in answer.headers

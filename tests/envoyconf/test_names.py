@@ -1,8 +1,8 @@
 """Both sides of Envoy's connection to the processor use the same words."""
 
 from tokenweir.core import headers, outgoing
-from tokenweir.envoyconf import names
-from tokenweir.extproc import messages, session
+from tokenweir.envoyconf import filters, names
+from tokenweir.extproc import codec, messages, session
 
 
 def test_headers() -> None:
@@ -26,5 +26,17 @@ def test_roles() -> None:
 
 
 def test_metadata() -> None:
-    """There is one namespace of dynamic metadata."""
+    """There is one namespace of dynamic metadata, and one place for changes in it."""
     assert names.METADATA_NAMESPACE == messages.NAMESPACE
+    script = filters.lua_source("apply.lua")
+    assert f'get("{messages.NAMESPACE}")' in script
+    assert f'set("{messages.NAMESPACE}", "{messages.CHANGES}", {{}})' in script
+    assert f'local PROVIDER = "{names.CLUSTER_HEADER}"' in script
+
+
+def test_attribute() -> None:
+    """What Lua writes of a head is what Envoy sends and the processor reads."""
+    assert codec.HEAD == filters.HEAD_ATTRIBUTE
+    for name in ("drain.lua", "apply.lua"):
+        script = filters.lua_source(name)
+        assert f'local WHOLE = "{names.WHOLE_HEADER}"' in script

@@ -48,6 +48,7 @@ def test_a_route_for_each_provider_and_class() -> None:
 
     assert [route.name for route in host.routes] == [
         "connect",
+        "whole",
         *("a/slow/native", "a/default/native", "a/slow/observe", "a/default/observe"),
         *("a/slow", "a/default"),
         *("b/slow/native", "b/default/native", "b/slow/observe", "b/default/observe"),

@@ -53,6 +53,19 @@ def request_body(body: bytes) -> bytes:
     )
 
 
+def whole_request(body: bytes, headers: Headers = CLIENT) -> bytes:
+    """
+    Return the message with a request's body that tells of its head by an attribute.
+
+    Envoy's first filter has made it of *headers*, in lower case.
+    """
+    message = ProcessingRequest.FromString(request_body(body))
+    told = "\t".join(part for name, value in headers for part in (name.lower(), value))
+    attribute = {"request.headers['x-tokenweir-whole']": told}
+    message.attributes["envoy.filters.http.ext_proc"].update(attribute)
+    return encoded(message)
+
+
 def response_headers(
     status: int = 200,
     headers: Headers = (),

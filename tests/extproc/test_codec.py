@@ -8,6 +8,7 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import (
     ProcessingRequest,
     ProcessingResponse,
 )
+from google.protobuf.json_format import MessageToDict
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ from tests.extproc.envoy_messages import (
     response_body,
     response_headers,
     response_trailers,
+    whole_request,
 )
 from tokenweir.core.events import (
     RequestBody,
@@ -128,6 +130,50 @@ def test_ticket_of_a_strange_kind(value: object) -> None:
 def test_request_body() -> None:
     """The body comes as the bytes that the client sent."""
     assert decode(request_body(b"\x00\xff{}")).event == RequestBody(b"\x00\xff{}")
+
+
+def test_whole_request() -> None:
+    """A body that comes with an attribute of its head tells both."""
+    assert decode(whole_request(b"\xff{}")) == Incoming(
+        Phase.REQUEST_BODY,
+        RequestBody(b"\xff{}"),
+        head=RequestHead(
+            "POST",
+            "/v1/chat/completions?x=1",
+            (
+                ("authorization", "Bearer sk-CANARY-acme"),
+                ("content-type", "application/json"),
+                ("content-length", "17"),
+            ),
+        ),
+    )
+
+
+def test_headers_of_a_whole_request() -> None:
+    """Lines of one name stay apart, in order, and empty ones are there, too."""
+    sent = ((":method", "POST"), (":path", "/"), ("x", "1, 2"), ("y", ""), ("x", ""))
+    head = decode(whole_request(b"", sent)).head
+
+    assert head == RequestHead("POST", "/", (("x", "1, 2"), ("y", ""), ("x", "")))
+
+
+def test_half_a_head() -> None:
+    """A name without a value is no head; nothing of it is quoted."""
+    message = ProcessingRequest.FromString(request_body(b"{}"))
+    half = {"request.headers['x-tokenweir-whole']": ":method\tPOST\tsk-CANARY"}
+    message.attributes["envoy.filters.http.ext_proc"].update(half)
+
+    with pytest.raises(ValueError, match="ProcessingRequest") as told:
+        decode(encoded(message))
+    assert "CANARY" not in str(told.value)
+
+
+def test_other_attributes_tell_no_head() -> None:
+    """What else Envoy may be asked for makes no head of a request."""
+    message = ProcessingRequest.FromString(request_body(b"{}"))
+    message.attributes["envoy.filters.http.ext_proc"].update({"request.id": "1"})
+
+    assert decode(encoded(message)).head is None
 
 
 def test_response_head() -> None:
@@ -304,6 +350,32 @@ def test_metadata() -> None:
     assert dict(fields["tokenweir"].struct_value) == {
         "ticket": "é\n",
         "strip_usage": True,
+    }
+
+
+def test_changes_in_metadata() -> None:
+    """What another filter is to change is told in metadata, and not to Envoy itself."""
+    mutation = Mutation(
+        Phase.REQUEST_BODY,
+        set_headers=(("x-a", "plain"), ("authorization", Secret("Bearer é"))),
+        remove_headers=("x-b",),
+        body=b"new",
+        metadata={"tenant": "acme"},
+        changes_in_metadata=True,
+    )
+    answer = parsed(encode(mutation))
+
+    response = answer.request_body.response
+    assert not response.HasField("header_mutation")
+    assert response.body_mutation.body == b"new"
+    assert MessageToDict(answer.dynamic_metadata) == {
+        "tokenweir": {
+            "tenant": "acme",
+            "request": {
+                "set": {"x-a": "plain", "authorization": "Bearer é"},
+                "remove": {"x-b": True},
+            },
+        }
     }
 
 

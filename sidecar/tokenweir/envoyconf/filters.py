@@ -1,14 +1,15 @@
 """
 Where the processor hooks into a request's way through Envoy.
 
-    app ──▶ watch ──▶ admission ──▶ response ──▶ router ──▶ provider
-    app ◀── watch ◀── ········· ◀── response ◀── router ◀── provider
+    app ──▶ watch ──▶ admission ──▶ apply ──▶ response ──▶ router ──▶ provider
+    app ◀── watch ◀── ········· ◀── ····· ◀── response ◀── router ◀── provider
 
 - *watch* (Lua) takes an event out that only the governor asked for, and writes down
   what passes where no processor reads it. On the way in it reads too large a body to
   its end: see `lua/drain.lua`.
 - *admission* (ext_proc) holds the request until the processor has admitted it. It is
   fail-closed, and once it has been answered nothing hangs on the processor.
+- *apply* (Lua) changes what admission was shown whole: see `whole_requests.py`.
 - *response* (ext_proc) shows the processor what comes back. It is fail-open: a
   processor that dies takes no byte of a running answer with it. Its stream begins
   with the request's head, so that a client which hangs up before the provider has
@@ -74,11 +75,13 @@ from tokenweir.envoyconf.names import (
     RENDERED_METADATA,
     RESPONSE,
     ROLE_METADATA,
+    WHOLE_HEADER,
 )
 from tokenweir.envoyconf.settings import EnvoySettings
 
 WATCH_FILTER: Final = "tokenweir.watch"
 ADMISSION_FILTER: Final = "tokenweir.admission"
+APPLY_FILTER: Final = "tokenweir.apply"
 RESPONSE_FILTER: Final = "tokenweir.response"
 OBSERVE_FILTER: Final = "tokenweir.observe"
 # In the order in which they build on each other.
@@ -88,6 +91,9 @@ WATCH_PARTS: Final = (
 )
 # Who sends more than that is cut off: nobody needs so much to be told that it is much.
 DRAIN_LIMIT_BYTES: Final = 128 * 1024 * 1024
+# What a larger one costs beside its message is less than to have it sent for nothing.
+WHOLE_LIMIT_BYTES: Final = 8 * 1024 * 1024
+HEAD_ATTRIBUTE: Final = f"request.headers['{WHOLE_HEADER}']"  # CEL
 RETRY_AFTER_FILTER: Final = "tokenweir.retry_after"
 NO_UPGRADE_FILTER: Final = "tokenweir.no_upgrade"
 # CEL; they come with the first message of the response, under these very keys.
@@ -111,6 +117,7 @@ def http_filters(settings: EnvoySettings) -> list[HttpFilter]:
     return [
         lua_filter(WATCH_FILTER, _drain() + watch_source()),
         HttpFilter(name=ADMISSION_FILTER, typed_config=Any.pack(_admission(settings))),
+        lua_filter(APPLY_FILTER, lua_source("apply.lua")),
         HttpFilter(name=RESPONSE_FILTER, typed_config=Any.pack(_response(settings))),
         HttpFilter(name=OBSERVE_FILTER, typed_config=Any.pack(_observe(settings))),
         HttpFilter(
@@ -145,6 +152,7 @@ def _drain() -> str:
     )
     return (
         f"local DRAIN_LIMIT = {DRAIN_LIMIT_BYTES}\n"
+        f"local WHOLE_LIMIT = {WHOLE_LIMIT_BYTES}\n"
         f"local READ = {{{read}}}\n"
         f"local READ_FORMS = {{{forms}}}\n" + lua_source("drain.lua") + "\n"
     )
@@ -165,15 +173,20 @@ def governed(body_limit_bytes: int, rendered: Iterable[str]) -> dict[str, Any]:
     *rendered* is what the routes were made from, see `Policy.rendering`: so that a
     processor that has another policy by now knows what leads nowhere.
     """
-    told = HeaderValue(key=RENDERED_METADATA, value=",".join(rendered))
-    overrides = ExtProcOverrides(grpc_initial_metadata=[told])
+    overrides = ExtProcOverrides(grpc_initial_metadata=rendered_from(rendered))
     # As text: what Lua is given of a number is text too, in a form that Envoy chooses.
     limit = Struct.from_dict({"body_limit": str(body_limit_bytes)})
     return {
         WATCH_FILTER: Any.pack(LuaPerRoute(filter_context=limit)),
         ADMISSION_FILTER: Any.pack(ExtProcPerRoute(overrides=overrides)),
+        APPLY_FILTER: Any.pack(LuaPerRoute(disabled=True)),
         **watched(),
     }
+
+
+def rendered_from(rendered: Iterable[str]) -> list[HeaderValue]:
+    """Return what tells the processor that this was made from *rendered*."""
+    return [HeaderValue(key=RENDERED_METADATA, value=",".join(rendered))]
 
 
 def watched() -> dict[str, Any]:
@@ -232,6 +245,8 @@ def _admission(settings: EnvoySettings) -> ExternalProcessor:
             disallow_expression=RegexMatcher(regex=":([^p].*|p[^a].*)?"),
             disallow_is_error=True,
         ),
+        # Absent but where a request is shown whole: see `whole_requests.py`.
+        request_attributes=[HEAD_ATTRIBUTE],
         metadata_options=MetadataOptions(receiving_namespaces=_OURS),
     )
 

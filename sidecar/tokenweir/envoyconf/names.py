@@ -22,4 +22,6 @@ OBSERVE: Final = "observe"
 RENDERED_METADATA: Final = "x-tokenweir-rendered"  # what this was made from
 METADATA_NAMESPACE: Final = "tokenweir"  # dynamic metadata, for filters and the log
 PROCESSOR_CLUSTER: Final = "tokenweir-processor"
+WHOLE_HEADER: Final = "x-tokenweir-whole"  # the head of what is shown whole; by Lua
+NEVER_HEADER: Final = f"{GOVERNOR_PREFIX}never"  # names a cluster that nobody names
 ROUTES_NAME: Final = "tokenweir"

@@ -41,12 +41,14 @@ from tokenweir.core.response_path import ResponsePath, route_name
 from tokenweir.envoyconf.filters import governed, read_by, unwatched
 from tokenweir.envoyconf.names import (
     CLUSTER_HEADER,
-    GOVERNOR_PREFIX,
+    NEVER_HEADER,
     PATH_HEADER,
     ROUTES_NAME,
     TIMEOUT_HEADER,
+    WHOLE_HEADER,
 )
 from tokenweir.envoyconf.settings import EnvoySettings
+from tokenweir.envoyconf.whole_requests import whole_route
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 # Envoy's limit also bounds what the processor makes of a body, and by then the request
@@ -54,7 +56,6 @@ DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 # must not buffer more than that, leaves room for edits.
 EDIT_HEADROOM_BYTES: Final = 64 * 1024
 DEFAULT_CLASS: Final = "default"
-NEVER_HEADER: Final = f"{GOVERNOR_PREFIX}never"
 RATE_LIMITED_HEADER: Final = "x-envoy-ratelimited"  # see lua/retry_after.lua
 # Replies must be readable. To say nothing would not do: RFC 9110, 12.5.3: "If no
 # Accept-Encoding header field is in the request, any content coding is considered
@@ -68,6 +69,7 @@ NOT_FORWARDED: Final = (
     CLUSTER_HEADER,
     TIMEOUT_HEADER,
     PATH_HEADER,
+    WHOLE_HEADER,
     "x-forwarded-proto",
     "x-envoy-internal",
     "x-envoy-external-address",
@@ -85,10 +87,11 @@ _PATHS: Final = (ResponsePath.NATIVE, ResponsePath.OBSERVE, ResponsePath.INSPECT
 
 def route_configuration(policy: Policy, settings: EnvoySettings) -> RouteConfiguration:
     """Return every way that a request can take."""
+    whole = whole_route(settings, policy.rendering.values())
     everything = VirtualHost(
         name=ROUTES_NAME,
         domains=["*"],
-        routes=[_connect(), *_provider_routes(policy), _not_admitted(settings)],
+        routes=[_connect(), whole, *_provider_routes(policy), _not_admitted(settings)],
         retry_policy=_retry_policy(policy.retries, settings),
         typed_per_filter_config=governed(
             policy.body_limit_bytes, policy.rendering.values()

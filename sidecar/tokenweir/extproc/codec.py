@@ -27,6 +27,7 @@ from tokenweir.core.events import (
 )
 from tokenweir.core.policy import Secret
 from tokenweir.extproc.messages import (
+    CHANGES,
     NAMESPACE,
     Incoming,
     LocalReply,
@@ -37,6 +38,8 @@ from tokenweir.extproc.messages import (
 
 # Attributes come under this key, whatever the filter is called.
 ATTRIBUTES = "envoy.filters.http.ext_proc"
+# In one of them: the head of a request that comes whole, as Envoy's first filter tells it.
+HEAD = "request.headers['x-tokenweir-whole']"
 
 
 def decode(message: bytes) -> Incoming:
@@ -57,7 +60,8 @@ def decode(message: bytes) -> Incoming:
     event = _event_in(phase, request)
     # Envoy sends the metadata with every message; it is the same each time.
     ticket = _ticket_in(request) if phase is Phase.REQUEST_HEADERS else ""
-    return Incoming(phase, event, ticket)
+    head = _head_in(request) if phase is Phase.REQUEST_BODY else None
+    return Incoming(phase, event, ticket, head)
 
 
 def encode(answer: Outgoing) -> bytes:
@@ -91,14 +95,29 @@ def _event_in(
 
 
 def _request_head(request: ProcessingRequest) -> RequestHead:
-    headers = _headers(request.request_headers.headers.headers)
+    message = request.request_headers
+    return _head(_headers(message.headers.headers), ended=message.end_of_stream)
+
+
+def _head(headers: Headers, *, ended: bool) -> RequestHead:
     pseudo = {name: value for name, value in headers if name.startswith(":")}
     return RequestHead(
         method=pseudo.get(":method", ""),
         path=pseudo.get(":path", ""),
         headers=_regular(headers),
-        ended=request.request_headers.end_of_stream,
+        ended=ended,
     )
+
+
+def _head_in(request: ProcessingRequest) -> RequestHead | None:
+    """Return what an attribute tells of the head: names and values by turns."""
+    attributes = request.attributes[ATTRIBUTES].fields
+    if HEAD not in attributes:
+        return None
+    told = attributes[HEAD].string_value.split("\t")
+    if len(told) % 2:
+        raise ValueError("a ProcessingRequest with half a head")
+    return _head(tuple(zip(told[::2], told[1::2], strict=True)), ended=False)
 
 
 def _response_head(request: ProcessingRequest) -> ResponseHead:
@@ -150,7 +169,10 @@ def _mutation(answer: Mutation) -> ProcessingResponse:
     part = getattr(response, answer.phase)
     # Most answers change nothing, and there is one for each piece of a stream.
     part.SetInParent()
-    if answer.set_headers or answer.remove_headers:
+    if answer.changes_in_metadata:
+        fields = response.dynamic_metadata.fields[NAMESPACE].struct_value
+        fields.update({CHANGES: _changes(answer)})
+    elif answer.set_headers or answer.remove_headers:
         part.response.header_mutation.CopyFrom(
             HeaderMutation(
                 set_headers=[_set(name, value) for name, value in answer.set_headers],
@@ -164,6 +186,14 @@ def _mutation(answer: Mutation) -> ProcessingResponse:
     if answer.skip_body:
         response.mode_override.CopyFrom(_SKIP_BODY[answer.phase])
     return response
+
+
+def _changes(answer: Mutation) -> dict[str, dict[str, str | bool]]:
+    """Return the changes of headers as `apply.lua` reads them."""
+    return {
+        "set": {name: _text(value) for name, value in answer.set_headers},
+        "remove": dict.fromkeys(answer.remove_headers, True),
+    }
 
 
 # An override replaces the filter's whole mode, so each says all that still holds.
@@ -184,8 +214,11 @@ _SKIP_BODY = {
 
 
 def _set(name: str, value: str | Secret) -> HeaderValueOption:
-    text = value.reveal() if isinstance(value, Secret) else value
     return HeaderValueOption(
-        header=HeaderValue(key=name, raw_value=text.encode("utf-8")),
+        header=HeaderValue(key=name, raw_value=_text(value).encode("utf-8")),
         append_action=HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD,
     )
+
+
+def _text(value: str | Secret) -> str:
+    return value.reveal() if isinstance(value, Secret) else value

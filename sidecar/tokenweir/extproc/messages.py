@@ -17,6 +17,9 @@ from tokenweir.core.policy import Secret
 NAMESPACE = "tokenweir"
 Told = str | bool | Mapping[str, Mapping[str, str]]
 """What metadata can hold."""
+# In it: changes of a request's headers. They may hold a credential, so `apply.lua`, which
+# makes them, takes them out.
+CHANGES = "request"
 
 
 class Phase(enum.StrEnum):
@@ -39,11 +42,14 @@ class Incoming:
         phase: Which one.
         event: What it tells; None for trailers.
         ticket: From the request side, with the request's head; else ``""``.
+        head: That of a request which came whole, with the message of its body; else
+            None.
     """
 
     phase: Phase
     event: RequestHead | RequestBody | ResponseHead | ResponseChunk | None
     ticket: str = ""
+    head: RequestHead | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,8 @@ class Mutation:
         reroute: Have Envoy choose the route again.
         skip_body: Envoy need not send the body of this direction.
         metadata: For the namespace `NAMESPACE`.
+        changes_in_metadata: Headers are changed by the filter behind, which is told by
+            metadata: the head of a request that came whole has passed ours.
     """
 
     phase: Phase
@@ -68,6 +76,7 @@ class Mutation:
     reroute: bool = False
     skip_body: bool = False
     metadata: Mapping[str, Told] = field(default_factory=dict)
+    changes_in_metadata: bool = False
 
 
 @dataclass(frozen=True, slots=True)

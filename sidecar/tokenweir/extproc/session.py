@@ -43,11 +43,16 @@ class Session(Call, Protocol):
 
 
 class AdmissionSession:
-    """The stream of the admission filter: a request's head and body."""
+    """
+    The stream of the admission filter: a request's head and body.
+
+    They come one after the other, or both in one message: see `Incoming.head`.
+    """
 
     def __init__(self, arrival: Arrival, services: Services, handoff: Handoff) -> None:
         self._driver = RequestDriver(arrival, services, handoff)
         self._announced_length = False
+        self._whole = False
         self._finished = False
 
     @property
@@ -64,13 +69,25 @@ class AdmissionSession:
         if isinstance(event, RequestHead):
             length = header_value(event.headers, "content-length")
             self._announced_length = bool(length)
-        answer = await self._driver.advance(event)
+        if incoming.head is not None:
+            answer = await self._advance_whole(incoming.head, event)
+        else:
+            answer = await self._driver.advance(event)
         self._finished = not isinstance(answer, AwaitBody)
         return self._encode(incoming.phase, answer)
 
     def closed(self) -> None:
         """See `Call`."""
         self._driver.closed()
+
+    async def _advance_whole(
+        self, head: RequestHead, event: RequestHead | RequestBody
+    ) -> Answer:
+        self._whole = True
+        answer = await self._driver.advance(head)
+        if isinstance(answer, AwaitBody):
+            return await self._driver.advance(event)
+        return answer
 
     def _encode(self, phase: Phase, answer: Answer) -> bytes:
         match answer:
@@ -94,7 +111,7 @@ class AdmissionSession:
             headers,
             answer.remove_headers,
             answer.body,
-            reroute=True,
+            reroute=not self._whole,
             skip_body=phase is Phase.REQUEST_HEADERS,
             metadata={
                 "ticket": answer.ticket.to_text(),
@@ -104,6 +121,7 @@ class AdmissionSession:
                 "hold": answer.ticket.hold.id,
                 **_path_metadata(answer),
             },
+            changes_in_metadata=self._whole,
         )
 
 

@@ -71,6 +71,7 @@ def test_other_paths(path: str) -> None:
         ("/v1/models/m:countTokens", VERSION, "gemini"),
         ("/model/m/count-tokens", VERSION, "bedrock"),
         ("/model/m/unknown", VERSION, "bedrock"),
+        ("/v1/messages/count_tokens", (("amz-sdk-request", "1"),), "anthropic"),
         ("/async-invoke", (("amz-sdk-request", "attempt=1"),), "bedrock"),
         ("/x", (("amz-sdk-invocation-id", "1"),), "bedrock"),
         ("/v1/messagesx", (), "openai"),

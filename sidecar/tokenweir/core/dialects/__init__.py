@@ -91,6 +91,8 @@ def default_dialect(path: str, headers: Headers) -> Dialect:
     whoever else calls knows OpenAI's errors, if any.
     """
     known = dialect_of(path, headers) or counting_dialect(path)
+    if known is None and path.startswith("/v1/messages/"):
+        known = _MESSAGES  # not whom a header names: some of these bodies are read
     if known is not None:
         return known
     if path.startswith("/model/") or any(name in _OF_AWS for name, _ in headers):
@@ -99,8 +101,7 @@ def default_dialect(path: str, headers: Headers) -> Dialect:
         return _GEMINI
     if path.startswith("/openai/"):
         return _AZURE
-    below = path.startswith("/v1/messages/")
-    if below or any(name == "anthropic-version" for name, _ in headers):
+    if any(name == "anthropic-version" for name, _ in headers):
         return _MESSAGES
     return _CHAT
 
