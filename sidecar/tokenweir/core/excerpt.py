@@ -27,6 +27,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 _RS, _US = "\x1e", "\x1f"
 # Of what is no text, each byte is a character. Those that would part records, or end
@@ -106,11 +107,10 @@ class Excerpt:
         Whatever is reported, how it ended, and what came last is told by them: of units
         of one template in a row, the last stands for all.
         """
-        following = [*self.units[1:], None]
         return [
             unit
-            for unit, after in zip(self.units, following, strict=True)
-            if not unit.routine or after is None or not after.routine
+            for unit, after in pairwise((*self.units, Unit(b"")))
+            if not (unit.routine and after.routine)
         ]
 
 

@@ -3,15 +3,21 @@
 -- Nothing is interpreted here. See core/excerpt.py for the form, and who reads it.
 --
 -- Metadata can only be written while the body passes, and each write costs some 6 µs. So
--- the first units are written one by one, then each time there are a sixteenth more: a
--- stream that is cut is known but for so much. What is written whole differs from what
--- came before, and may be its end, or what is charged: that is written at once.
+-- the first chunks are written one by one, then each time there are an eighth more: a
+-- stream that is cut is known but for so much. What does not look like what came before
+-- may be its end, or what is charged: that is written at once.
+--
+-- What does look like it waits, to be looked at with others: Envoy comes from elsewhere
+-- for each chunk, and what takes 1 µs in a row takes 10 then.
 
 local ROOM = 65536          -- bytes of records, of units of usual size
 local LARGE = 8192          -- bytes of a record: from there on it is none
 local LARGE_ROOM = 196608   -- of those that are none
-local BLOCK = 4096          -- of a block that is written again and again
-local SINGLY, SHARE = 16, 16
+local BLOCK = 2048          -- of a block that is written again and again
+local SINGLY, SHARE = 8, 8
+local HURRIED, REGAINED = 64, 2  -- writes at once; how many more each other one allows
+local WAITING = 32768       -- bytes of chunks that wait
+local SLICE = 65536         -- bytes that are looked at together
 local UNIT = 16384          -- bytes of a unit that are kept as they are
 local LARGEST_UNIT = 1048576  -- as core/sse.py has it: longer ones are not read
 local SQUEEZED = 65536      -- bytes to which a long one must shrink
@@ -28,7 +34,7 @@ local function excerpt_of(head, clock, write)
   local pending, block, number = {}, "", 0
   local units, unit_bytes, bytes = 0, 0, 0
   local room, large_room = ROOM, LARGE_ROOM
-  local due, hurried, urgent = 1, 0, false
+  local calls, due, hurried, urgent = 0, 1, 0, false
   local began = clock()
 
   local function put(record) pending[#pending + 1] = record end
@@ -36,7 +42,7 @@ local function excerpt_of(head, clock, write)
 
   -- === what is kept of it ========================================================
 
-  local pieces, told            -- the template under way; whether it is written
+  local pieces, first, last, told  -- the template under way; whether it is written
   local before, tries = nil, 0  -- the last unit, if it can be learned from
   local newest                  -- the last units, once there is no room for more
   local kept_units, kept_bytes = 0, 0
@@ -45,7 +51,7 @@ local function excerpt_of(head, clock, write)
     if not before or tries > SINGLY + units / SHARE then return end
     tries = tries + 1
     local found = learn(before, unit)
-    if found then pieces, told = found, false end
+    if found then pieces, first, last, told = found, found[1], found[#found], false end
   end
 
   local function to_newest(unit, lost, is_new)
@@ -62,7 +68,7 @@ local function excerpt_of(head, clock, write)
     end
   end
 
-  local function put_unit(record, unit, lost)
+  local function put_unit(record, unit, lost, is_new)
     local size = #record
     if size > LARGE then
       large_room = large_room - size
@@ -70,7 +76,7 @@ local function excerpt_of(head, clock, write)
     else
       if size > room then
         newest = { size = 0 }
-        return to_newest(unit, lost, true)
+        return to_newest(unit, lost, is_new)
       end
       room = room - size
     end
@@ -87,7 +93,7 @@ local function excerpt_of(head, clock, write)
       if newest then return to_newest(unit, lost, false) end
       if not told then record, told = "~" .. joined(pieces) .. RS .. record, true end
       before = unit
-      return put_unit(record, unit, lost)
+      return put_unit(record, unit, lost, false)
     end
     urgent = true
     record = raw_record(unit)
@@ -95,7 +101,7 @@ local function excerpt_of(head, clock, write)
     if is_text then learn_from(unit) end
     before = is_text and unit or nil
     if newest then return to_newest(unit, lost, true) end
-    put_unit(record, unit, lost)
+    put_unit(record, unit, lost, true)
   end
 
   local function leave_out(size)
@@ -126,12 +132,16 @@ local function excerpt_of(head, clock, write)
       if #block > BLOCK then block, number = "", number + 1 end
     end
     if newest then write("tail", newest_records() .. stamp) end
-    due, urgent = units + math.max(1, units / SHARE), false
+    due, urgent = calls + math.max(1, calls / SHARE), false
   end
 
   local function is_due()
-    if units >= due then return true end
-    if not urgent or hurried > SINGLY + units / SHARE then return false end
+    if units == 0 then return false end
+    if calls >= due then
+      hurried = math.max(0, hurried - REGAINED)
+      return true
+    end
+    if not urgent or hurried >= HURRIED then return false end
     hurried = hurried + 1
     return true
   end
@@ -175,7 +185,6 @@ local function excerpt_of(head, clock, write)
     local count, tail, tail_size, first = 0, nil, 0, 1
 
     local function keep_tail(piece)
-      if not squeezes then return end
       tail[#tail + 1], tail_size = piece, tail_size + #piece
       if #tail > PIECES then tail, first = { concat(tail, "", first) }, 1 end
       while tail_size - #tail[first] >= TAIL do
@@ -183,22 +192,30 @@ local function excerpt_of(head, clock, write)
       end
     end
 
+    local function shrink(text)
+      for at = 1, #text, SLICE do
+        local slice = sub(text, at, at + SLICE - 1)
+        if tail then keep_tail(slice) else
+          squeezed.feed(slice)
+          if squeezed.full then tail = {} end
+        end
+      end
+    end
+
     local function feed(text)
       held_size = held_size + #text
-      if tail then return keep_tail(text) end
-      if squeezed then
-        squeezed.feed(text)
-        if squeezed.full then tail = {} end
-        return
-      end
+      if squeezed then return shrink(text) end
+      if tail then return end
       held[#held + 1], count = text, count + 1
       if count > PIECES then held, count = { concat(held) }, 0 end
       if held_size <= WHOLE then return end
-      if not squeezes then tail = {} return end
-      squeezed = squeezer(WHOLE)
-      squeezed.feed(concat(held))
-      held = {}
-      if squeezed.full then tail = {} end
+      if not squeezes then
+        tail = {}
+      else
+        squeezed = squeezer(WHOLE)
+        shrink(concat(held))
+        held = {}
+      end
     end
 
     local function over()
@@ -251,22 +268,42 @@ local function excerpt_of(head, clock, write)
     feed, over = whole_framing(false)
   end
   local beginning = ""
+  local queue, queued, queued_bytes = {}, 0, 0
+
+  local function begin(text)
+    beginning = beginning .. text
+    local at = match(beginning, "^%s*()", match(beginning, "^%s*\239\187\191()"))
+    local start = at == 1 and beginning or sub(beginning, at)
+    if #start < 8 and #beginning <= 64 and not find(start, "^[%[{]") then return end
+    feed, over = choose(start)
+    feed(start)
+    beginning = ""
+  end
+
+  local function catch_up()
+    for i = 1, queued do
+      feed(queue[i])
+      queue[i] = nil
+    end
+    queued, queued_bytes = 0, 0
+  end
 
   local function take(text)
-    bytes = bytes + #text
-    if feed then feed(text) else
-      beginning = beginning .. text
-      local at = match(beginning, "^%s*()", match(beginning, "^%s*\239\187\191()"))
-      local start = at == 1 and beginning or sub(beginning, at)
-      if #start < 8 and #beginning <= 64 and not find(start, "^[%[{]") then return end
-      feed, over = choose(start)
-      feed(start)
-      beginning = ""
+    bytes, calls = bytes + #text, calls + 1
+    if pieces and held_size == 0 and find(text, first, 1, true) == 1 and find(text, last, -#last, true) then
+      queued, queued_bytes = queued + 1, queued_bytes + #text
+      queue[queued] = text
+      if calls < due and queued_bytes < WAITING then return end
+      catch_up()
+    else
+      if queued > 0 then catch_up() end
+      if feed then feed(text) else begin(text) end
     end
     if is_due() then write_down() end
   end
 
   local function close()
+    catch_up()
     if beginning ~= "" then
       feed, over = choose(beginning)
       feed(beginning)

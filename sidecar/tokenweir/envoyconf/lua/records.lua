@@ -121,8 +121,10 @@ local function learn(old, new)
   end
 end
 
--- A value may hold what a string in JSON may: no end of it, no control characters.
-local function is_value(text)
+-- A value is digits, or may hold what a string in JSON may: no end of it, no control
+-- characters.
+local function is_value(text, in_string)
+  if not in_string then return find(text, "^[%d.]+$") ~= nil end
   if not find(text, '[%c"\127-\255]') then return true end
   if find(text, "%c") then return false end
   if find(text, '"', 1, true) and find((gsub(text, "\\.", "")), '"', 1, true) then return false end
@@ -134,7 +136,7 @@ local function by_template(pieces, unit)
   local count, first = #pieces, pieces[1]
   if count == 1 then return unit == first and ":" .. RS or nil end
   if find(unit, first, 1, true) ~= 1 then return nil end
-  local at, record = #first + 1, ":"
+  local at, values = #first + 1, nil
   for i = 2, count do
     local piece, start = pieces[i], nil
     if i < count then start = find(unit, piece, at, true) else
@@ -143,9 +145,9 @@ local function by_template(pieces, unit)
     end
     if not start or start <= at then return nil end
     local value = sub(unit, at, start - 1)
-    if not is_value(value) then return nil end
-    record = i == 2 and record .. value or record .. US .. value
+    if not is_value(value, byte(pieces[i - 1], -1) == QUOTE) then return nil end
+    values = values and values .. US .. value or value
     at = start + #piece
   end
-  return record .. RS
+  return ":" .. values .. RS
 end

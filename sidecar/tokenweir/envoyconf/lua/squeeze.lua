@@ -6,6 +6,7 @@
 
 local LONG = 1024           -- bytes: what is longer is cut there
 local MOST_ESCAPED = 12     -- bytes of a character: \ud83d\ude00
+local MOUTHFUL = 512        -- bytes that are looked at together, at least
 local MARKS = { "]", "}", "[", "{" }
 
 -- Return where a string is to be cut, at `last` or a bit before: no escape and no character
@@ -37,15 +38,15 @@ local function next_bracket(text, from, to, ahead)
 end
 
 -- Return a table: feed(text), text(), and
---   lost   bytes that were left out
---   taken  bytes that were fed before it was full
+--   taken  bytes that are in it, or were left out
 --   full   what came out is more than `most` bytes: nothing is taken any more
 local function squeezer(most)
-  local self = { lost = 0, taken = 0, full = false }
+  local self = { taken = 0, full = false }
   local out, size = {}, 0
   local in_string, escaped = false, false
   local run = 0             -- bytes since the last quote, or bracket
   local skipping = false    -- the rest of this string, or of this row
+  local few, few_size = {}, 0
 
   local function emit(text)
     if text ~= "" then out[#out + 1], size = text, size + #text end
@@ -58,10 +59,10 @@ local function squeezer(most)
       if last < to then
         last = string_cut(text, escaped and from + 1 or from, last)
         emit(sub(text, from, last))
-        skipping, from = true, last + 1
+        skipping = true
       end
     end
-    if skipping then self.lost = self.lost + to - from + 1 else emit(sub(text, from, to)) end
+    if not skipping then emit(sub(text, from, to)) end
   end
 
   -- Take text[from..to], which is between strings.
@@ -70,7 +71,6 @@ local function squeezer(most)
     while from <= to do
       local stop = next_bracket(text, from, to, ahead)
       if skipping then
-        self.lost = self.lost + stop - from
         if stop > to then return end
         if byte(text, stop) == 91 or byte(text, stop) == 123 then emit(",") end
         skipping, run, from = false, 0, stop
@@ -98,8 +98,7 @@ local function squeezer(most)
     return is_odd
   end
 
-  function self.feed(text)
-    if self.full then return end
+  local function chew(text)
     self.taken = self.taken + #text
     local from, at = 1, 1    -- what has yet to go out; what has yet to be looked at
     while at <= #text do
@@ -130,7 +129,19 @@ local function squeezer(most)
     self.full = size > most
   end
 
-  function self.text() return concat(out) end
+  function self.feed(text)
+    if self.full then return end
+    few[#few + 1], few_size = text, few_size + #text
+    if few_size < MOUTHFUL then return end
+    text, few, few_size = concat(few), {}, 0
+    chew(text)
+  end
+
+  function self.text()
+    chew(concat(few))
+    few, few_size = {}, 0
+    return concat(out)
+  end
 
   return self
 end

@@ -24,6 +24,17 @@ local function usage_only(event)
     and not event:find('"error"%s*:%s*[{"]')
 end
 
+-- Whether there may be usage in it that is not null. Most events have no such name at all,
+-- and a pattern that begins anywhere is slow.
+local function reports(text)
+  local at = find(text, 'usage"', 1, true)
+  while at do
+    if find(text, "^%s*:%s*[^n%s]", at + 6) then return true end
+    at = find(text, 'usage"', at + 6, true)
+  end
+  return false
+end
+
 local function ended(text)  -- at the end of an event, whose lines end with LF?
   local a, b, c = text:byte(-3, -1)
   return c == LF and (b == LF or b == CR and a == LF)
@@ -107,10 +118,7 @@ local function stripper()
 
   local function feed(data)
     if data == "" then return data end
-    if idle() and ended(data) then
-      -- Patterns are slow: most events have no such name at all.
-      if not (find(data, 'usage"', 1, true) and find(data, '"usage"%s*:%s*[^n%s]')) then return data end
-    end
+    if idle() and ended(data) and not reports(data) then return data end
     local out = {}
     for at = 1, #data, SLICE do out[#out + 1] = scan(data:sub(at, at + SLICE - 1)) end
     return table.concat(out)

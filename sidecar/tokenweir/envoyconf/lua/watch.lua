@@ -33,13 +33,10 @@ local function excerpt_from(handle, headers)
   end)
 end
 
--- Return whether a step did not break; if it did, the access log tells.
-local function attempt(handle, step, ...)
-  local ok, problem, second = pcall(step, ...)
-  if ok then return true, problem, second end
+-- What is written down is not all: whoever reads the access log must know.
+local function at_fault(handle, problem)
   broken(handle, problem)
   pcall(function() handle:streamInfo():dynamicMetadata():set(OUT, "fault", true) end)
-  return false
 end
 
 local function watch_body(handle, take, close, strip)
@@ -48,7 +45,13 @@ local function watch_body(handle, take, close, strip)
   local out, last = "", nil
   for chunk in handle:bodyChunks() do
     local data = chunk:getBytes(0, chunk:length())
-    if take and data ~= "" and not attempt(handle, take, data) then take = nil end
+    if take and data ~= "" then
+      local ok, problem = pcall(take, data)
+      if not ok then
+        take = nil
+        at_fault(handle, problem)
+      end
+    end
     if feed and not last and find(data, "^%s*[{%[<]") then feed = nil end  -- no stream at all
     if feed then
       local held, count = waiting()
@@ -62,7 +65,10 @@ local function watch_body(handle, take, close, strip)
     end
     if not (take or feed) then return end
   end
-  if take then attempt(handle, close) end
+  if take then
+    local ok, problem = pcall(close)
+    if not ok then at_fault(handle, problem) end
+  end
   -- The last buffer can still be written to, unless trailers came after it.
   if feed and last and rest() ~= "" and not handle:trailers() then last:setBytes(out .. rest()) end
 end
@@ -74,8 +80,12 @@ function envoy_on_response(handle)
   local strip = told.strip_usage and may_be_stream(headers)
   local take, close
   if told.path == "native" then
-    local _
-    _, take, close = attempt(handle, excerpt_from, handle, headers)
+    local ok
+    ok, take, close = pcall(excerpt_from, handle, headers)
+    if not ok then
+      at_fault(handle, take)
+      take = nil
+    end
   end
   if told.reply then
     local ok, problem = pcall(set_reply, headers, told.reply)
