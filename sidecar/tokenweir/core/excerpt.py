@@ -164,7 +164,9 @@ class _Reading:
                 self.template = tuple(text.split(_US))
                 self.is_plain = _TELLING.search(text) is None
             case "@":
-                self._date(*map(int, text.split(" ")))
+                after_us, units, seen_bytes = map(int, text.split(" "))
+                self._date(after_us)
+                self.seen = (units, seen_bytes)
             case _:
                 self._take_other(kind, text)
 
@@ -216,9 +218,9 @@ class _Reading:
             joined += (value, piece)
         return "".join(joined).encode()
 
-    def _date(self, after_us: int, units: int, seen_bytes: int) -> None:
+    def _date(self, after_us: int) -> None:
         at_us = self.head_us + after_us
         for place in range(self.undated, len(self.units)):
             unit = self.units[place]
             self.units[place] = Unit(unit.data, at_us, unit.routine, unit.elided_bytes)
-        self.undated, self.seen = len(self.units), (units, seen_bytes)
+        self.undated = len(self.units)
