@@ -158,7 +158,7 @@ class Watch:
         if content_type:
             head.append(("content-type", content_type))
         lines = self._lua.table_from(
-            [self._lua.table_from([n.encode(), v.encode()]) for n, v in head]
+            [self._lua.table_from([n.encode(), v.encode("latin-1")]) for n, v in head]
         )
         found = self._run(
             self._table(told), lines, self._lua.table_from(pieces), trailers, cut_after
@@ -169,7 +169,7 @@ class Watch:
         return Watched(
             {key.decode(): _python(value) for key, value in notes.items()},
             body,
-            [(line[1].decode(), line[2].decode()) for line in lines.values()],
+            [(line[1].decode(), line[2].decode("latin-1")) for line in lines.values()],
             writes,
             [line.decode() for line in errors.values()],
         )
