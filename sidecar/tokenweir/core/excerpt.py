@@ -27,14 +27,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, takewhile
+from typing import NamedTuple
 
 _RS, _US = "\x1e", "\x1f"
 # Of what is no text, each byte is a character. Those that would part records, or end
 # the text for Envoy, have others.
 _BYTES = {0x100: 0x00, 0x11E: 0x1E, 0x11F: 0x1F}
-# Blocks that are looked for. There are less than a hundred.
-_MAX_BLOCKS = 1_000
+# There are less than a hundred.
+_BLOCKS = [f"b{number}" for number in range(1_000)]
 
 # Members by which units of one template can differ in more than text: what is reported,
 # why an answer has ended, what has failed (where they are null, they say nothing), and
@@ -47,8 +48,7 @@ _TELLING = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """
     A part of a body that is read as a whole.
 
@@ -120,53 +120,71 @@ def read_excerpt(fields: Mapping[str, object]) -> Excerpt:
     for text in _texts(fields):
         for record in text.split(_RS)[:-1]:
             try:
-                reading.take(record)
+                if record[0] == ":":
+                    reading.take_values(record[1:])
+                else:
+                    reading.take(record[0], record[1:])
             except (ValueError, IndexError):
                 reading.fault = True
     return reading.excerpt()
 
 
 def _texts(fields: Mapping[str, object]) -> list[str]:
-    names = [*(f"b{number}" for number in range(_MAX_BLOCKS)), "tail"]
-    found = (fields.get(name) for name in names if name in fields)
+    names = [*takewhile(fields.__contains__, _BLOCKS), "tail"]
+    found = (fields.get(name) for name in names)
     return [text for text in found if isinstance(text, str)]
 
 
 @dataclass(slots=True)
 class _Reading:
-    """The records so far; see `Excerpt` for what is told."""
+    """
+    The records so far; see `Excerpt` for what is told.
+
+    Units are in lists beside each other: there may be thousands of them.
+    """
 
     fault: bool
     head: tuple[str, str, str] = ("", "", "")
     head_us: int = 0
-    units: list[Unit] = field(default_factory=list)
+    data: list[bytes] = field(default_factory=list)
+    at_us: list[int] = field(default_factory=list)
+    routine: list[bool] = field(default_factory=list)
+    elided: list[int] = field(default_factory=list)
     gap_at: int | None = None
     gap_bytes: int = 0
     seen: tuple[int, int] = (0, 0)
     left_out: int = 0
     whole: bool = False
-    template: tuple[str, ...] = ()
+    first: str | None = None  # piece of the template
+    rest: list[str] = field(default_factory=list)
     is_plain: bool = False
     elided_bytes: int = 0
-    undated: int = 0  # units before this one have their time
 
-    def take(self, record: str) -> None:
-        """Take one *record*. Raises: ValueError, IndexError."""
-        kind, text = record[0], record[1:]
+    def take_values(self, text: str) -> None:
+        """Take a unit by the template. Raises: ValueError."""
+        joined = self.first
+        if joined is None:
+            raise ValueError(text)
+        values = text.split(_US) if self.rest else ()
+        for value, piece in zip(values, self.rest, strict=True):
+            joined += value + piece
+        self._add(joined.encode(), routine=self.is_plain)
+
+    def take(self, kind: str, text: str) -> None:
+        """Take any other record. Raises: ValueError, IndexError."""
         match kind:
-            case ":":
-                self._add(self._by_template(text), routine=self.is_plain)
             case "=":
                 self._add(text.encode())
             case "#":
                 self._add(text.translate(_BYTES).encode("latin-1"))
             case "~":
-                self.template = tuple(text.split(_US))
+                self.first, *self.rest = text.split(_US)
                 self.is_plain = _TELLING.search(text) is None
             case "@":
                 after_us, units, seen_bytes = map(int, text.split(" "))
-                self._date(after_us)
                 self.seen = (units, seen_bytes)
+                undated = len(self.data) - len(self.at_us)
+                self.at_us += [self.head_us + after_us] * undated
             case _:
                 self._take_other(kind, text)
 
@@ -181,7 +199,7 @@ class _Reading:
             case "!":
                 self.left_out += 1
             case "+":
-                self.gap_at = len(self.units)
+                self.gap_at = len(self.data)
                 self.gap_bytes = int(text.split(" ")[1])
             case ".":
                 self.whole = True
@@ -191,12 +209,14 @@ class _Reading:
     def excerpt(self) -> Excerpt:
         """Return all of it."""
         kind, coding, length = self.head
+        # The last ones have no time if something broke.
+        at_us = self.at_us + [0] * (len(self.data) - len(self.at_us))
         return Excerpt(
             content_type=kind,
             content_encoding=coding,
             content_length=length,
             head_us=self.head_us,
-            units=tuple(self.units),
+            units=tuple(map(Unit, self.data, at_us, self.routine, self.elided)),
             gap_at=self.gap_at,
             gap_bytes=self.gap_bytes,
             seen_bytes=self.seen[1],
@@ -207,20 +227,7 @@ class _Reading:
         )
 
     def _add(self, data: bytes, *, routine: bool = False) -> None:
-        self.units.append(Unit(data, 0, routine, self.elided_bytes))
+        self.data.append(data)
+        self.routine.append(routine)
+        self.elided.append(self.elided_bytes)
         self.elided_bytes = 0
-
-    def _by_template(self, text: str) -> bytes:
-        first, *pieces = self.template
-        values = text.split(_US) if pieces else []
-        joined = [first]
-        for value, piece in zip(values, pieces, strict=True):
-            joined += (value, piece)
-        return "".join(joined).encode()
-
-    def _date(self, after_us: int) -> None:
-        at_us = self.head_us + after_us
-        for place in range(self.undated, len(self.units)):
-            unit = self.units[place]
-            self.units[place] = Unit(unit.data, at_us, unit.routine, unit.elided_bytes)
-        self.undated = len(self.units)
