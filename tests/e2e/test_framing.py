@@ -207,6 +207,33 @@ def refused_by_head(answer: Answer, status: int) -> None:
     assert answer.json()["error"]["message"]
 
 
+MESSAGES_SENT = "http.apps.ext_proc.admission.stream_msgs_sent"
+MESSAGES = {
+    "a body": (request(BODY), 200, 1),
+    "a refused key": (request(BODY, key="sk-nobody"), 401, 1),
+    "no JSON": (request(b"{"), 400, 1),
+    "chunks": (request(chunks=[BODY]), 200, 2),
+    "no body": (request(method="GET", path="/v1/models"), 200, 1),
+    "an empty body": (request(), 400, 1),
+}
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+async def test_messages(scene: Scene, name: str) -> None:
+    """A request costs the processor one message, and two if its length is not told."""
+    await fresh(scene)
+    data, status, messages = MESSAGES[name]
+    before = scene.pod.envoy.stats(MESSAGES_SENT)[MESSAGES_SENT]
+
+    async with Connection.open(scene.pod.port) as app:
+        await app.send(data)
+        assert (await app.answer()).status == status
+
+    sent = scene.pod.envoy.stats(MESSAGES_SENT)[MESSAGES_SENT]
+    assert sent - before == messages
+    await scene.pod.settled()
+
+
 TARGETS = {
     "a path": (CHAT, 200),
     "an address": (f"http://tokenweir{CHAT}", 200),

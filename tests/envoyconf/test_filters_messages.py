@@ -103,7 +103,9 @@ async def test_metadata_crosses_from_admission_to_response(gate: Gateway) -> Non
 
     response = gate.processor.of("response")[0]
     carried = [response.metadata(i) for i in range(len(response.messages))]
-    seen = {"tokenweir": said | {"request": {}}}  # what was changed is gone
+    seen: dict[str, object] = {
+        "tokenweir": said | {"request": {}}
+    }  # what was changed is gone
     assert carried == [seen] * len(response.messages)
 
 

@@ -387,7 +387,7 @@ def framing(received: Any) -> str:
 async def test_http2_upstream(tmp_path: Path) -> None:
     """Over HTTP/2 the length goes with the body as well."""
     authority = Authority.create(tmp_path)
-    context = authority.server_context("localhost", alpn=["h2"])
+    context = authority.server_context("localhost", alpn=("h2",))
     async with H2Upstream(context) as upstream:
         up = {"scheme": "https", "host": "localhost", "ca_file": str(authority.file)}
         async with gateway(Setup(up=up | {"port": upstream.port})) as gate:
@@ -533,7 +533,7 @@ async def test_secrets_are_told_to_the_provider_alone() -> None:
 
 def add_access_logs(bootstrap: dict[str, Any], folder: Path) -> None:
     """Log all metadata there are, to a file and to a service in *folder*."""
-    http2 = {"explicit_http_config": {"http2_protocol_options": {}}}
+    http2: dict[str, Any] = {"explicit_http_config": {"http2_protocol_options": {}}}
     protocol = (
         "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
     )
