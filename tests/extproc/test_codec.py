@@ -379,6 +379,14 @@ def test_changes_in_metadata() -> None:
     }
 
 
+def test_metadata_with_nothing_in_it() -> None:
+    """What is told to be empty is there all the same: Lua reads it as a table."""
+    mutation = Mutation(Phase.REQUEST_BODY, metadata={"a": {}, "b": {"c": {"d": "e"}}})
+
+    told = MessageToDict(parsed(encode(mutation)).dynamic_metadata)
+    assert told == {"tokenweir": {"a": {}, "b": {"c": {"d": "e"}}}}
+
+
 @pytest.mark.parametrize("phase", [Phase.REQUEST_HEADERS, Phase.RESPONSE_HEADERS])
 def test_skip_body(phase: Phase) -> None:
     """The body of a direction that nobody reads is not sent."""

@@ -8,6 +8,8 @@ appending differ between versions and would send a header twice.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from envoy.config.core.v3.base_pb2 import HeaderValue, HeaderValueOption
 from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode
 from envoy.service.ext_proc.v3.external_processor_pb2 import (
@@ -17,6 +19,7 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import (
     ProcessingResponse,
 )
 from envoy.type.v3.http_status_pb2 import HttpStatus
+from google.protobuf.struct_pb2 import Value
 
 from tokenweir.core.events import (
     Headers,
@@ -34,6 +37,7 @@ from tokenweir.extproc.messages import (
     Mutation,
     Outgoing,
     Phase,
+    Told,
 )
 
 # Attributes come under this key, whatever the filter is called.
@@ -71,8 +75,7 @@ def encode(answer: Outgoing) -> bytes:
     else:
         response = _mutation(answer)
     if answer.metadata:
-        fields = response.dynamic_metadata.fields[NAMESPACE].struct_value
-        fields.update(answer.metadata)
+        _fill(response.dynamic_metadata.fields[NAMESPACE], answer.metadata)
     encoded: bytes = response.SerializeToString()
     return encoded
 
@@ -170,8 +173,8 @@ def _mutation(answer: Mutation) -> ProcessingResponse:
     # Most answers change nothing, and there is one for each piece of a stream.
     part.SetInParent()
     if answer.changes_in_metadata:
-        fields = response.dynamic_metadata.fields[NAMESPACE].struct_value
-        fields.update({CHANGES: _changes(answer)})
+        changes = {CHANGES: _changes(answer)}
+        _fill(response.dynamic_metadata.fields[NAMESPACE], changes)
     elif answer.set_headers or answer.remove_headers:
         part.response.header_mutation.CopyFrom(
             HeaderMutation(
@@ -186,6 +189,19 @@ def _mutation(answer: Mutation) -> ProcessingResponse:
     if answer.skip_body:
         response.mode_override.CopyFrom(_SKIP_BODY[answer.phase])
     return response
+
+
+def _fill(value: Value, told: Mapping[str, Told]) -> None:
+    """Put *told* into *value*. `Struct.update` does it, too, in eight times as long."""
+    value.struct_value.SetInParent()  # where there is nothing to be told, too
+    fields = value.struct_value.fields
+    for name, content in told.items():
+        if isinstance(content, bool):
+            fields[name].bool_value = content
+        elif isinstance(content, str):
+            fields[name].string_value = content
+        else:
+            _fill(fields[name], content)
 
 
 def _changes(answer: Mutation) -> dict[str, dict[str, str | bool]]:

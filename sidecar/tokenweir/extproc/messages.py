@@ -15,7 +15,7 @@ from tokenweir.core.events import (
 from tokenweir.core.policy import Secret
 
 NAMESPACE = "tokenweir"
-Told = str | bool | Mapping[str, Mapping[str, str]]
+Told = str | bool | Mapping[str, "Told"]
 """What metadata can hold."""
 # In it: changes of a request's headers. They may hold a credential, so `apply.lua`, which
 # makes them, takes them out.
