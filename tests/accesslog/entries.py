@@ -40,7 +40,7 @@ def entry(
     """
     made = HTTPAccessLogEntry()
     common, response = made.common_properties, made.response
-    common.access_log_type = kind  # type: ignore[assignment]
+    common.access_log_type = kind
     common.start_time.FromMilliseconds(NOW_MS)
     common.duration.CopyFrom(Duration(nanos=took_ms % 1000 * 1_000_000))
     common.duration.seconds = took_ms // 1000

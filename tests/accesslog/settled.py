@@ -34,7 +34,6 @@ class Settled:
 
     settlement: Settlement
     asked: tuple[object, ...]
-    learned: int
 
 
 def ticket_for(body: Body) -> Ticket:
@@ -132,7 +131,11 @@ async def _settled(kit: Kit) -> Settled:
     [settlement] = kit.ledger.settlements
     [details] = kit.recorder.exchanges
     assert details.settlement == settlement
-    asked = [(tuple(each[0]), *each[1:]) for each in kit.counter.asked]  # type: ignore[call-overload]
     untimed = replace(settlement, duration_ms=0, first_token_ms=None)
-    joined = tuple(("".join(texts), *more) for texts, *more in asked)
-    return Settled(untimed, joined, len(kit.lessons.heard))
+    return Settled(untimed, tuple(map(_joined, kit.counter.asked)))
+
+
+def _joined(asked: tuple[object, ...]) -> tuple[object, ...]:
+    texts, *more = asked
+    assert isinstance(texts, tuple)
+    return ("".join(texts), *more)

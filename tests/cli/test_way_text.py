@@ -27,7 +27,7 @@ async def test_the_usual_way(tmp_path: Path) -> None:
         "  route: openai/default, POST https://api.openai.com:443/v1/chat/completions",
         f"{waits}tried up to 2 times more (connection failed, refused stream, 429, 503)",
         "  headers: sets authorization",
-        "  answer: read by the processor",
+        "  answer: read by the processor (inspect)",
     ]
 
 
@@ -52,10 +52,25 @@ async def test_nothing_of_the_app_is_changed(tmp_path: Path) -> None:
 async def test_unread(tmp_path: Path) -> None:
     """What is not read is said to be so."""
     assert (await lines(tmp_path, b"", path="/v1/models"))[-1] == (
-        "  answer: passes unread"
+        "  answer: passes unread (inspect)"
     )
 
 
 async def test_refused(tmp_path: Path) -> None:
     """A refusal has no way."""
     assert await lines(tmp_path, body(model="unknown")) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("native", "read by Envoy (native)"),
+        ("observe", "read by the processor, from a copy (observe)"),
+    ],
+)
+async def test_who_reads_the_answer(tmp_path: Path, path: str, told: str) -> None:
+    """It is who the policy says, and Envoy has a route for it."""
+    said = await lines(tmp_path, body(), responses={"path": path})
+
+    assert said[-1] == f"  answer: {told}"
+    assert said[0].startswith(f"  route: openai/default/{path}, ")

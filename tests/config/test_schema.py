@@ -12,9 +12,9 @@ from tokenweir.config.schema import (
     ModelEntry,
     ProviderEntry,
     QuotaEntry,
-    TimeoutEntry,
 )
 from tokenweir.config.shape import all_fields
+from tokenweir.config.timeout_entry import TimeoutEntry
 from tokenweir.core.policy import Axis
 
 

@@ -12,9 +12,9 @@ from tokenweir.config.schema import (
     ModelEntry,
     PolicyFile,
     QuotaEntry,
-    TimeoutEntry,
 )
 from tokenweir.config.shape import all_fields, fields_at
+from tokenweir.config.timeout_entry import TimeoutEntry
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.explain.asking import CREDENTIAL, KEY, Source, ask, body, policy
 from tokenweir.core.policy import TimeoutClass
+from tokenweir.core.response_path import ResponsePath
 from tokenweir.envoyconf import routes
 from tokenweir.explain.trial import explain
 from tokenweir.explain.way import RETRIED, Way, way_of
@@ -35,6 +36,7 @@ async def test_the_usual_way(tmp_path: Path) -> None:
         timeouts=TimeoutClass("default"),
         retries=2,
         is_read=True,
+        path=ResponsePath.INSPECT,
         set_headers=("authorization",),
         removed_headers=(),
     )

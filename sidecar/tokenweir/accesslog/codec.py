@@ -113,7 +113,8 @@ def _head(entry: HTTPAccessLogEntry, excerpt: Excerpt | None) -> ResponseHead | 
 
 def _ended_well(entry: HTTPAccessLogEntry) -> bool:
     """Tell if all of a provider's answer went to the app: nothing else took its place."""
-    sent_all = entry.common_properties.HasField("time_to_last_downstream_tx_byte")
+    common = entry.common_properties
+    sent_all: bool = common.HasField("time_to_last_downstream_tx_byte")
     return sent_all and entry.response.response_code_details == _VIA_UPSTREAM
 
 

@@ -26,7 +26,7 @@ def way_text(told: Explanation) -> Iterator[str]:
     if way.set_headers or way.removed_headers:
         yield f"  headers: {_headers(way)}"
     reader = _READERS[way.path] if way.is_read else "passes unread"
-    yield f"  answer: {reader} (path {way.path})"
+    yield f"  answer: {reader} ({way.path})"
 
 
 def _waits(way: Way) -> str:
