@@ -100,6 +100,11 @@ def by_path() -> dict[str, Any]:
     return {"responses": {"path": path}} if path else {}
 
 
+def progress() -> dict[str, Any]:
+    """Return how often Envoy tells of answers, where that is to be tried: often."""
+    return {"progress_interval_ms": 300} if by_path() else {}
+
+
 @dataclass
 class Processor:
     """
@@ -243,7 +248,7 @@ class Pod:
             settings = EnvoySettings(
                 listen_port=0,
                 processor_sockets=tuple(str(each.socket) for each in processors),
-                **{**PATIENT_ENVOY, **(envoy_settings or {})},
+                **{**PATIENT_ENVOY, **progress(), **(envoy_settings or {})},
             )
             async with LedgerView.connect(view_url or server.url) as ledger:
                 if live:

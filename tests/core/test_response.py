@@ -664,3 +664,17 @@ def test_nothing_can_be_fed() -> None:
     reader.end()
 
     assert reader.facts.unreadable
+
+
+def test_nothing_of_an_encoded_body_can_be_fed() -> None:
+    """It is as unreadable as any other."""
+    reader = ResponseReader(
+        by_route("chat_completions"),
+        status=200,
+        content_type="text/event-stream",
+        content_encoding="br",
+    )
+    reader.skip(9)
+    reader.end()
+
+    assert reader.facts.unreadable

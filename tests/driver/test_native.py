@@ -17,6 +17,7 @@ from tokenweir.core.partition import all_tags
 from tokenweir.core.passage import Passage
 from tokenweir.core.response import ResponseReader
 from tokenweir.core.usage import Source, TokenUsage
+from tokenweir.driver import native as module
 from tokenweir.driver.native import NativeDriver
 
 HEAD = ResponseHead(200, STREAM, attempts=2, details="via_upstream")
@@ -337,3 +338,56 @@ async def test_a_count_that_breaks(kit: Kit) -> None:
     [settlement] = kit.ledger.settlements
     assert settlement.source is Source.ESTIMATED
     assert kit.services.natives.size == 0
+
+
+def long_stream(*, reports: bool = True) -> Passage:
+    """Return the end of a long answer, most of whose units differ in their texts only."""
+    pieces = (*(delta("word ") for _ in range(100)), FINISH)
+    pieces += (USAGE_EVENT, DONE) if reports else (DONE,)
+    kept = excerpt(*pieces)
+    units = [
+        unit._replace(routine=0 < number < 100)
+        for number, unit in enumerate(kept.units)
+    ]
+    return replace(
+        WHOLE,
+        body_bytes=kept.seen_bytes,
+        excerpt=replace(kept, units=tuple(units)),
+    )
+
+
+@pytest.mark.parametrize("one_in", [1, 1 << 40])
+async def test_long_answers(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, one_in: int
+) -> None:
+    """Few of their units tell what is charged; the texts teach, so some are read whole."""
+    monkeypatch.setattr(module, "_TAUGHT_BY", one_in)
+    fed: list[bytes] = []
+    feed = ResponseReader.feed
+
+    def spy(self: ResponseReader, data: bytes) -> None:
+        fed.append(data)
+        feed(self, data)
+
+    monkeypatch.setattr(ResponseReader, "feed", spy)
+    await take(kit, long_stream())
+
+    [settlement] = kit.ledger.settlements
+    assert settlement.usage == TokenUsage(input_tokens=11, output_tokens=7)
+    assert settlement.first_token_ms == NOW_MS + 300 - ticket().started_ms
+    is_all = one_in == 1
+    assert len(fed) == (103 if is_all else 5)
+    taught = [lesson for lesson in kit.lessons.heard if lesson.texts]
+    assert bool(taught) is is_all
+
+
+async def test_long_answers_without_a_report(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their texts are charged, so all are read."""
+    monkeypatch.setattr(module, "_TAUGHT_BY", 1 << 40)
+    await take(kit, long_stream(reports=False))
+
+    [asked] = kit.counter.asked
+    assert asked[0] == ("word ",) * 100
+    assert asked[3] == 0

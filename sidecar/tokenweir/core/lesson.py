@@ -81,7 +81,8 @@ def lesson_of(
     usage = settlement.usage
     estimated, read = ticket.text_tokens, reported_input(usage)
     written = reported_output(usage)
-    is_whole = facts.text_bytes <= MAX_RETAINED_BYTES
+    kept_bytes = sum(len(text.encode()) for text in facts.texts)
+    is_whole = facts.text_bytes == kept_bytes <= MAX_RETAINED_BYTES
     # Of several answers that were tried (`best_of`) not all may have been sent.
     is_all = is_whole and ticket.choices == 1
     texts = tuple(facts.texts) if is_all and written else ()

@@ -120,7 +120,7 @@ class ResponseReader:
             self._body.end()
         elif self._decoder is not None and not self._decoder.whole:
             # Something came, but not enough of it to be decoded.
-            self.facts.unreadable = bool(self._fed_bytes)
+            self.facts.unreadable |= bool(self._fed_bytes)
 
     def _catch_up(self) -> None:
         for _ in self._steps:

@@ -31,7 +31,7 @@ from tokenweir.core.events import (
 )
 from tokenweir.core.hold import CAP_REACHED, Outcome, Settlement
 from tokenweir.core.lesson import lesson_of, place_of
-from tokenweir.core.plausible import IMPLAUSIBLE_REPORT
+from tokenweir.core.plausible import IMPLAUSIBLE_REPORT, is_plausible
 from tokenweir.core.pricing import UNPRICED, Answered, Pricing
 from tokenweir.core.prompt_costs import prompt_costs
 from tokenweir.core.response import ResponseReader
@@ -170,6 +170,17 @@ class ResponseSide:
     def give_back(self, _: Event, __: int) -> Step:
         """Nothing was sent to any provider."""
         return State.DONE, [Cancel(self.ticket.hold)]
+
+    def needs_texts(self, size_bytes: int) -> bool:
+        """
+        Tell if the texts of a body of *size_bytes* are charged, as far as it was read.
+
+        Else they only teach: a report that covers all of it can be believed.
+        """
+        facts = self._facts
+        if facts.usage is None or not facts.usage_final or facts.error is not None:
+            return True
+        return not is_plausible(self.ticket, facts.usage, size_bytes)
 
     def renew(self, _: Event, now_ms: int) -> Step:
         """Report progress before the response begins."""

@@ -8,7 +8,8 @@ told the next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tokenweir.core.events import (
@@ -21,6 +22,7 @@ from tokenweir.core.events import (
     StreamClosed,
     Tick,
 )
+from tokenweir.core.excerpt import Unit
 from tokenweir.core.passage import Passage
 from tokenweir.core.step import State
 from tokenweir.driver.performing import Performer
@@ -58,9 +60,14 @@ class NativeDriver:
             self._read(passage, DrainDeadline())
 
     def _read(self, passage: Passage, last: Event) -> None:
-        reading = _Reading(passage, last, self._services)
         try:
+            reading = _Reading(
+                passage, last, self._services, short=_may_be_short(passage)
+            )
             reading.begin()
+            if reading.needs_more:
+                reading = _Reading(passage, last, self._services, short=False)
+                reading.begin()
             if reading.behind:
                 self._services.background.spawn(self._read_on(reading))
             else:
@@ -77,11 +84,19 @@ class NativeDriver:
 
 
 class _Reading:
-    """One passage on its way through the exchange; *last* is what it ends with."""
+    """
+    One passage on its way through the exchange; *last* is what it ends with.
 
-    def __init__(self, passage: Passage, last: Event, services: Services) -> None:
+    *short*: of units that differ in their texts only, few are read.
+    """
+
+    def __init__(
+        self, passage: Passage, last: Event, services: Services, *, short: bool
+    ) -> None:
         self._passage = passage
         self._last = last
+        self._is_short = short
+        self._units = _telling(passage) if short else _units(passage)
         self._todo: Iterator[tuple[Event, int]] = iter(())
         self._at_ms = passage.at_ms
         hold_id = passage.ticket.hold.id
@@ -99,8 +114,16 @@ class _Reading:
         if self._passage.head is not None:
             self._tell(self._passage.head)
         if self._performer.state is State.RESPONDING:
-            self._todo = iter(_events_of(self._passage))
+            self._todo = iter(_events_of(self._passage, self._units))
             self.go_on()
+
+    @property
+    def needs_more(self) -> bool:
+        """Whether all that was kept must be read: what tells of it does not do."""
+        responding = self._performer.state is State.RESPONDING
+        if not self._is_short or not responding:
+            return False
+        return self._performer.needs_texts(self._passage.body_bytes)
 
     def go_on(self) -> None:
         """Read until there is much to be read at once, a step of it, or all."""
@@ -129,16 +152,48 @@ class _Reading:
 
 
 _NO_MORE: Final = (None, 0)
+# So many are read at once, whatever they tell.
+_FEW: Final = 32
+# Of longer answers, one in so many.
+_TAUGHT_BY: Final = 8
 
 
-def _events_of(passage: Passage) -> Iterator[tuple[Event, int]]:
+def _may_be_short(passage: Passage) -> bool:
+    """
+    Tell if few units may tell enough: of a long answer that is all there.
+
+    Of some, all are read: their texts teach how far estimates are off.
+    """
+    excerpt = passage.excerpt
+    if excerpt is None or not passage.over or excerpt.fault or not excerpt.whole:
+        return False
+    if len(excerpt.units) <= _FEW or excerpt.gap_at is not None:
+        return False
+    return zlib.crc32(passage.ticket.hold.id.encode()) % _TAUGHT_BY != 0
+
+
+def _units(passage: Passage) -> Sequence[Unit]:
+    return passage.excerpt.units if passage.excerpt else ()
+
+
+def _telling(passage: Passage) -> Sequence[Unit]:
+    """Return the units that tell what was used; what is left out counts as text."""
+    assert passage.excerpt is not None
+    units = passage.excerpt.decisive()
+    if not units:
+        return ()
+    left_out = passage.excerpt.seen_bytes - sum(len(unit.data) for unit in units)
+    return (units[0]._replace(elided_bytes=max(0, left_out)), *units[1:])
+
+
+def _events_of(passage: Passage, units: Sequence[Unit]) -> Iterator[tuple[Event, int]]:
     """Yield what was kept of the body, and what is missing, with the time of each."""
     excerpt = passage.excerpt
-    if excerpt is None or not excerpt.units:
+    if excerpt is None or not units:
         if passage.body_bytes:
             yield ResponseMissed(passage.body_bytes), passage.at_ms
         return
-    for number, unit in enumerate(excerpt.units):
+    for number, unit in enumerate(units):
         at_ms = unit.at_us // 1000
         if number == excerpt.gap_at:
             yield ResponseMissed(excerpt.gap_bytes), at_ms

@@ -52,6 +52,11 @@ class Performer:
         response = self._exchange.response
         return response is not None and response.behind
 
+    def needs_texts(self, size_bytes: int) -> bool:
+        """See `tokenweir.core.response_side.ResponseSide.needs_texts`."""
+        response = self._exchange.response
+        return response is not None and response.needs_texts(size_bytes)
+
     @property
     def state(self) -> State:
         """Where the exchange stands."""
