@@ -470,14 +470,28 @@ def test_an_encoded_reply(*, declared: bool) -> None:
 
 
 def test_a_large_encoded_reply() -> None:
-    """Of one that is too large, what is missing is told."""
+    """Of one that is too large, the beginning is there, and what is missing is told."""
     data = gzip.compress(random.Random(2).randbytes(400_000))
-    watched = WATCH.reply(slices(data), headers=[("content-encoding", "gzip")])
+    watched = WATCH.reply(slices(data, 999), headers=[("content-encoding", "gzip")])
     excerpt = read_excerpt(watched.notes)
 
-    [unit] = excerpt.units
-    assert data.startswith(unit.data)
-    assert (excerpt.gap_at, len(unit.data) + excerpt.gap_bytes) == (1, len(data))
+    kept = b"".join(unit.data for unit in excerpt.units)
+    assert data.startswith(kept)
+    assert 130_000 < len(kept) == len(data) - excerpt.gap_bytes
+    assert excerpt.gap_at == len(excerpt.units)
+    assert written_bytes(watched.notes) < 250_000
+    assert watched.writes < 150
+
+
+def test_an_encoded_stream_that_is_cut() -> None:
+    """Of one that is cut, what had come is there, but for an eighth."""
+    data = gzip.compress(random.Random(2).randbytes(5_000))
+    headers = [("content-encoding", "gzip")]
+    watched = WATCH.reply(slices(data, 50), headers=headers, cut_after=70)
+    excerpt = read_excerpt(watched.notes)
+
+    assert len(excerpt.units) == excerpt.seen_units >= 62
+    assert data.startswith(b"".join(unit.data for unit in excerpt.units))
 
 
 @pytest.mark.parametrize("page", [b"<html>no</html>", b"oops", b"\xff" * 300, b" "])

@@ -181,7 +181,7 @@ local function excerpt_of(head, clock, write)
 
   -- === a body that is one unit ===================================================
 
-  local function whole_framing(squeezes)
+  local function whole_framing()
     local count, tail, tail_size, first = 0, nil, 0, 1
 
     local function keep_tail(piece)
@@ -205,17 +205,12 @@ local function excerpt_of(head, clock, write)
     local function feed(text)
       held_size = held_size + #text
       if squeezed then return shrink(text) end
-      if tail then return end
       held[#held + 1], count = text, count + 1
       if count > PIECES then held, count = { concat(held) }, 0 end
       if held_size <= WHOLE then return end
-      if not squeezes then
-        tail = {}
-      else
-        squeezed = squeezer(WHOLE)
-        shrink(concat(held))
-        held = {}
-      end
+      squeezed = squeezer(WHOLE)
+      shrink(concat(held))
+      held = {}
     end
 
     local function over()
@@ -227,10 +222,23 @@ local function excerpt_of(head, clock, write)
       put(raw_record(text))
       if not tail then return end
       put(missing(0, held_size - taken - tail_size))
-      if squeezes then put(raw_record(concat(tail, "", first))) end
+      put(raw_record(concat(tail, "", first)))
     end
 
     return feed, over
+  end
+
+  -- What is encoded is kept as it comes, and of no use behind a gap.
+  local function coded_framing()
+    return function(text)
+      units, unit_bytes = units + 1, unit_bytes + #text
+      if not newest and kept_bytes + #text <= WHOLE then
+        put(coded_record(text))
+        kept_units, kept_bytes = kept_units + 1, kept_bytes + #text
+      else
+        newest = newest or { size = 0 }
+      end
+    end
   end
 
   local function other_framing()
@@ -250,9 +258,9 @@ local function excerpt_of(head, clock, write)
   -- As core/response.py tells it: by how it begins, since labels lie, else by label.
   local function choose(start)
     local kind = head[1]:lower()
-    if find(start, "^\31\139") then return whole_framing(false) end
+    if find(start, "^\31\139") then return coded_framing() end
     if find(start, "^%[") then return array_framing(finish, keep), rest end
-    if find(start, "^{") then return whole_framing(true) end
+    if find(start, "^{") then return whole_framing() end
     if find(start, "^%z") or find(kind, "^application/vnd%.amazon%.eventstream") then
       is_json = false
       return frame_framing(finish, keep, size), rest
@@ -260,12 +268,12 @@ local function excerpt_of(head, clock, write)
     if find(kind, "^text/event%-stream") or find(start, "^%a*:") then
       return event_framing(finish, keep, size), rest
     end
-    if find(kind, "json") then return whole_framing(true) end
+    if find(kind, "json") then return whole_framing() end
     return other_framing()
   end
 
   if not find(head[2]:lower(), "^%s*$") and head[2]:lower() ~= "identity" then
-    feed, over = whole_framing(false)
+    feed = coded_framing()
   end
   local beginning = ""
   local queue, queued, queued_bytes = {}, 0, 0

@@ -6,8 +6,18 @@
 --                its own limits moves out of the way: see headers.lua
 --   path         "native": write down what passes, for the access log: see excerpt.lua
 --
--- What is written down is in the dynamic metadata "tokenweir.out": strings b0, b1, …, tail,
--- and fault = true if this script broke. Nothing is written of an error's body.
+-- What is written down is in the dynamic metadata "tokenweir.out", all of it text:
+--
+--   b0, b1, …    records, see core/excerpt.py; of these only the last one still grows
+--   tail         once there is no room for more in them: records of what came last, anew
+--                with each write
+--   fault        true: this script broke, and what is there is not all
+--
+-- Of a stream these are some 20 bytes for each delta, and at most 64 KiB; of one reply, or
+-- one that is encoded, 128 KiB and 64 KiB of its end; of large events 192 KiB more. They
+-- are written with each of the first chunks, then with each eighth more, and with what does
+-- not look like what came before; a reply that is JSON is written at its end. Nothing is
+-- written of an error's body.
 --
 -- No byte waits for this script but an event that may have to be taken out, and none is
 -- lost if it breaks: what was held goes on, and the rest passes as it is.
