@@ -54,12 +54,13 @@ def units(excerpt: Excerpt) -> list[bytes]:
         {"path": "inspect"},
         {"path": "observe"},
         {"path": "inspect", "strip_usage": True},
+        {"path": "native", "unread": True},
         {"tenant": "t"},
         {},
     ],
 )
 def test_other_paths(told: dict[str, object]) -> None:
-    """Where a processor reads the reply, nothing is written down."""
+    """Where a processor reads the reply, or nobody, nothing is written down."""
     watched = WATCH.reply(STREAM, told=told)
 
     assert (watched.notes, watched.writes) == ({}, 0)

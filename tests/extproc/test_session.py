@@ -391,6 +391,23 @@ async def test_what_the_other_filters_are_told(kit: Kit, path: str) -> None:
         kit.handoff.claim(claimed)
 
 
+async def test_an_answer_that_nobody_reads(kit: Kit) -> None:
+    """Envoy is told so: it need not keep what passes."""
+    told = replace(policy(), responses=Responses(ResponsePath.NATIVE))
+    sessions = Sessions(
+        kit.services, kit.handoff, lambda _: Arrival(told, kit.hold_id())
+    )
+    session = opened(sessions, ADMISSION)
+    answer = await answer_of(
+        session, request_head(None, method="GET", path="/v1/models")
+    )
+    session.closed()
+
+    ours = answer.dynamic_metadata.fields["tokenweir"].struct_value.fields
+    assert ours["path"].string_value == "native"
+    assert ours["unread"].bool_value
+
+
 async def test_attributes(sessions: Sessions, kit: Kit) -> None:
     """What Envoy knows of the attempts reaches the settlement."""
     session = begun(sessions)

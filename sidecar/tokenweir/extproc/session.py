@@ -130,7 +130,10 @@ def _path_metadata(answer: Forward) -> Mapping[str, Told]:
     path = answer.ticket.hold.subject.path
     if path == ResponsePath.INSPECT:
         return {}
-    return {"path": path, "reply": {"set": dict(answer.reply)}}
+    told: dict[str, Told] = {"path": path, "reply": {"set": dict(answer.reply)}}
+    if not answer.ticket.dialect:
+        told["unread"] = True
+    return told
 
 
 class ResponseSession:

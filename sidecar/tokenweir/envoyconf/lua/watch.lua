@@ -5,6 +5,7 @@
 --   reply        { set = { name = value } }: headers of ours; and what the provider says of
 --                its own limits moves out of the way: see headers.lua
 --   path         "native": write down what passes, for the access log: see excerpt.lua
+--   unread       ... but nobody would read it
 --
 -- What is written down is in the dynamic metadata "tokenweir.out", all of it text:
 --
@@ -89,7 +90,7 @@ function envoy_on_response(handle)
   local headers = handle:headers()
   local strip = told.strip_usage and may_be_stream(headers)
   local take, close
-  if told.path == "native" then
+  if told.path == "native" and not told.unread then
     local ok
     ok, take, close = pcall(excerpt_from, handle, headers)
     if not ok then
