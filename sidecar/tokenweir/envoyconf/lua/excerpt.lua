@@ -14,7 +14,8 @@ local ROOM = 65536          -- bytes of records, of units of usual size
 local LARGE = 8192          -- bytes of a record: from there on it is none
 local LARGE_ROOM = 196608   -- of those that are none
 local BLOCK = 2048          -- of a block that is written again and again
-local SINGLY, SHARE = 8, 8
+local SINGLY, SHARE = 16, 8  -- chunks
+local TRIES = 8             -- to learn a template; and as many more units for each other
 local HURRIED, REGAINED = 64, 2  -- writes at once; how many more each other one allows
 local WAITING = 32768       -- bytes of chunks that wait
 local SLICE = 65536         -- bytes that are looked at together
@@ -48,7 +49,7 @@ local function excerpt_of(head, clock, write)
   local kept_units, kept_bytes = 0, 0
 
   local function learn_from(unit)
-    if not before or tries > SINGLY + units / SHARE then return end
+    if not before or tries > TRIES + units / TRIES then return end
     tries = tries + 1
     local found = learn(before, unit)
     if found then pieces, first, last, told = found, found[1], found[#found], false end
@@ -132,7 +133,7 @@ local function excerpt_of(head, clock, write)
       if #block > BLOCK then block, number = "", number + 1 end
     end
     if newest then write("tail", newest_records() .. stamp) end
-    due, urgent = calls + math.max(1, calls / SHARE), false
+    due, urgent = calls + (calls < SINGLY and 1 or calls / SHARE), false
   end
 
   local function is_due()
