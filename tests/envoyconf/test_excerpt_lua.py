@@ -519,6 +519,17 @@ def test_no_body(pieces: list[bytes]) -> None:
     assert excerpt.content_type == SSE
 
 
+def test_without_words_of_bytes() -> None:
+    """Where LuaJIT has no FFI, what is text is told from what is none all the same."""
+    plain = Watch(('pcall(require, "ffi")', "false"))
+    body = stream(delta("é"), delta("你好"), delta("a"), b"data: \xff\n\n", USAGE)
+    watched = plain.reply(body.pieces)
+
+    assert watched.errors == []
+    assert units(read_excerpt(watched.notes)) == list(body.pieces)
+    assert watched.notes == WATCH.reply(body.pieces).notes
+
+
 # === any ========================================================================
 
 SPOOFS = (
