@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from envoy.data.accesslog.v3.accesslog_pb2 import HTTPAccessLogEntry
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -132,6 +135,26 @@ def test_others_are_left_out() -> None:
 
     decoded = decode(message(stranger, started, inspected))
     assert decoded == type(decoded)()
+
+
+def test_requests_that_never_left() -> None:
+    """Who left before any answer, and before Envoy knew whose it was, is told by id."""
+
+    def left(**more: Any) -> HTTPAccessLogEntry:
+        told = {"status": 0, "attempts": 0, "answered": False} | more
+        made = entry(None, None, **told)
+        del made.common_properties.metadata.filter_metadata["tokenweir"]
+        made.request.request_id = "r-1"
+        return made
+
+    ours = entry(None, None, status=0, attempts=0)
+    ours.request.request_id = "r-2"
+    others = (left(kind=PERIODIC), left(attempts=1), left(status=400), ours)
+    nameless = left()
+    nameless.request.request_id = ""
+
+    decoded = decode(message(left(), *others, nameless))
+    assert decoded.never_left == ("r-1",)
 
 
 def test_forged_and_broken_entries() -> None:

@@ -19,6 +19,8 @@ from tokenweir.core.response import ResponseReader
 from tokenweir.core.usage import Source, TokenUsage
 from tokenweir.driver import native as module
 from tokenweir.driver.native import NativeDriver
+from tokenweir.driver.native_watch import Offer
+from tokenweir.telemetry.hooks import ExchangeDetails
 
 HEAD = ResponseHead(200, STREAM, attempts=2, details="via_upstream")
 PIECES = (delta("Hello"), FINISH, USAGE_EVENT, DONE)
@@ -58,6 +60,11 @@ async def kit() -> Kit:
     kit = Kit()
     await kit.ledger.reserve(ticket().hold)
     return kit
+
+
+def kit_details(hold_id: str) -> ExchangeDetails:
+    """Return what is told of an exchange that never left."""
+    return ExchangeDetails(ticket().hold.subject, "POST", hold_id, None, None)
 
 
 async def take(kit: Kit, *passages: Passage) -> None:
@@ -204,6 +211,29 @@ async def test_left_before_it_was_sent(kit: Kit) -> None:
     assert kit.services.natives.size == 0
 
 
+async def test_an_app_that_left_as_it_was_admitted(kit: Kit) -> None:
+    """What it held is given back, unless there is a sign that it went on."""
+    subject = replace(ticket().hold.subject, request_id="r-1")
+    hold = replace(ticket().hold, subject=subject)
+    details = kit_details(hold.id)
+    driver = NativeDriver(kit.services)
+    kit.services.natives.expect(Offer(hold, details))
+    driver.never_left("r-2")
+    driver.never_left("r-1")
+    await kit.quiet()
+    assert await kit.ledger.reserved() == {}
+    assert kit.recorder.exchanges == [details]
+
+    other = Kit()
+    await other.ledger.reserve(hold)
+    await other.ledger.extend(hold, 0)
+    other.services.natives.expect(Offer(hold, details))
+    NativeDriver(other.services).never_left("r-1")
+    await other.quiet()
+    assert await other.ledger.reserved() != {}
+    assert other.recorder.exchanges == []
+
+
 async def test_refused_by_the_provider(kit: Kit) -> None:
     """No token is owed."""
     head = replace(HEAD, status=429)
@@ -264,7 +294,8 @@ async def test_after_the_reaper(kit: Kit) -> None:
 
 async def test_a_drain(kit: Kit) -> None:
     """What goes on is settled for what has passed; what was not heard of is left."""
-    kit.services.natives.expect("unheard")
+    other = replace(ticket().hold, id="unheard")
+    kit.services.natives.expect(Offer(other, kit_details("unheard")))
     driver = NativeDriver(kit.services)
     driver.take(GOES_ON)
     driver.drain()

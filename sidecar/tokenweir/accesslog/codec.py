@@ -48,10 +48,13 @@ class Decoded:
 
     Attributes:
         passages: In order.
+        never_left: Ids of requests whose apps left before any answer, and before Envoy
+            had taken one of admission's.
         faults: Why other entries can't be read; none of their text is in there.
     """
 
     passages: tuple[Passage, ...] = ()
+    never_left: tuple[str, ...] = ()
     faults: tuple[ValueError, ...] = ()
 
 
@@ -68,7 +71,8 @@ def decode(message: bytes) -> Decoded:
             passages += _passages_in(entry)
         except Exception as error:  # noqa: BLE001 - one of them must not cost the others
             faults.append(ValueError(f"no entry of ours: {type(error).__name__}"))
-    return Decoded(tuple(passages), tuple(faults))
+    left = (each.request.request_id for each in entries if _never_left(each))
+    return Decoded(tuple(passages), tuple(filter(None, left)), tuple(faults))
 
 
 def _passages_in(entry: HTTPAccessLogEntry) -> Iterator[Passage]:
@@ -92,6 +96,15 @@ def _passages_in(entry: HTTPAccessLogEntry) -> Iterator[Passage]:
         body_bytes=min(entry.response.response_body_bytes, _MOST),
         excerpt=excerpt,
     )
+
+
+def _never_left(entry: HTTPAccessLogEntry) -> bool:
+    common = entry.common_properties
+    is_ours = NAMESPACE in common.metadata.filter_metadata
+    was_sent = common.upstream_request_attempt_count > 0
+    if is_ours or was_sent or common.access_log_type != _END:
+        return False
+    return not entry.response.response_code.value
 
 
 def _head(entry: HTTPAccessLogEntry, excerpt: Excerpt | None) -> ResponseHead | None:

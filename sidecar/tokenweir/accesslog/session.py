@@ -33,6 +33,8 @@ class LogSession:
             self._services.events.fault(FAULT, fault)
         for passage in decoded.passages:
             self._driver.take(passage)
+        for request_id in decoded.never_left:
+            self._driver.never_left(request_id)
 
     def closed(self) -> None:
         """Envoy has left, or has gone to another worker: nothing hangs on the stream."""

@@ -25,6 +25,7 @@ from tokenweir.core.events import (
 from tokenweir.core.excerpt import Unit
 from tokenweir.core.passage import Passage
 from tokenweir.core.step import State
+from tokenweir.driver.native_watch import Offer
 from tokenweir.driver.performing import Performer
 from tokenweir.driver.services import Services
 
@@ -53,6 +54,20 @@ class NativeDriver:
             if passage.excerpt is not None and passage.excerpt.fault:
                 self._services.events.fault(_SCRIPT, _ScriptError("watch.lua failed"))
             self._read(passage, StreamClosed())
+
+    def never_left(self, request_id: str) -> None:
+        """
+        Give back what a request holds whose app has left while Envoy took our answer.
+
+        No passage tells of it: what would have told whose it is was not taken.
+        """
+        offer = self._services.natives.take_back(request_id)
+        if offer is not None:
+            self._services.background.spawn(self._give_back(offer))
+
+    async def _give_back(self, offer: Offer) -> None:
+        if await self._services.ledger.cancel(offer.hold, unclaimed_only=True):
+            self._services.on_exchange_end(offer.details)
 
     def drain(self) -> None:
         """Settle what has passed of those that are not over: the processor leaves."""

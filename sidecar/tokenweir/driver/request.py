@@ -39,6 +39,7 @@ from tokenweir.core.request_side import Arrival
 from tokenweir.core.response_path import ResponsePath
 from tokenweir.core.step import State
 from tokenweir.driver.handoff import Handoff
+from tokenweir.driver.native_watch import Offer
 from tokenweir.driver.services import Services
 from tokenweir.telemetry.hooks import ExchangeDetails
 
@@ -192,7 +193,7 @@ class RequestDriver:
     def _hand_over(self, hold: Hold) -> None:
         if hold.subject.path == ResponsePath.NATIVE:
             # Nobody need claim it: its end is told however it ends.
-            self._services.natives.expect(hold.id)
+            self._services.natives.expect(Offer(hold, self._details(None)))
         else:
             self._handoff.offer(hold, self._details(None))
 

@@ -18,13 +18,19 @@ from typing import Final
 from envoy_data_plane.envoy.config.accesslog.v3 import (
     AccessLog,
     AccessLogFilter,
+    AndFilter,
+    ComparisonFilter,
+    ComparisonFilterOp,
     LogTypeFilter,
     MetadataFilter,
+    OrFilter,
+    StatusCodeFilter,
 )
 from envoy_data_plane.envoy.config.core.v3 import (
     ApiVersion,
     GrpcService,
     GrpcServiceEnvoyGrpc,
+    RuntimeUInt32,
     SubstitutionFormatString,
 )
 from envoy_data_plane.envoy.data.accesslog.v3 import AccessLogType
@@ -109,13 +115,13 @@ def _processor_log() -> AccessLog:
     )
     return AccessLog(
         name="envoy.access_loggers.http_grpc",
-        filter=AccessLogFilter(metadata_filter=_native_only()),
+        filter=AccessLogFilter(or_filter=OrFilter(filters=[_native(), _unanswered()])),
         typed_config=Any.pack(sink),
     )
 
 
-def _native_only() -> MetadataFilter:
-    return MetadataFilter(
+def _native() -> AccessLogFilter:
+    path = MetadataFilter(
         matcher=MetadataMatcher(
             filter=METADATA_NAMESPACE,
             path=[MetadataMatcherPathSegment(key="path")],
@@ -124,3 +130,16 @@ def _native_only() -> MetadataFilter:
         # What was never admitted has no such metadata.
         match_if_key_not_found=False,
     )
+    return AccessLogFilter(metadata_filter=path)
+
+
+def _unanswered() -> AccessLogFilter:
+    """Match what has no status: apps that left, perhaps just as they were admitted."""
+    none = RuntimeUInt32(default_value=0, runtime_key="tokenweir.no_status")
+    equals = ComparisonFilter(op=ComparisonFilterOp.EQ, value=none)
+    ended = LogTypeFilter(types=[AccessLogType.DownstreamEnd])
+    both = (
+        AccessLogFilter(status_code_filter=StatusCodeFilter(comparison=equals)),
+        AccessLogFilter(log_type_filter=ended),
+    )
+    return AccessLogFilter(and_filter=AndFilter(filters=list(both)))
