@@ -128,6 +128,7 @@ THE_LONG_WAY = {
         body=BODY,
         headers=["content-type: Multipart/Form-Data; boundary=x"],
     ),
+    "a coding": request(body=BODY, headers=["content-encoding: gzip"]),
     "letters": request(body=BODY, headers=["x-own: \xe9"]),
     "Latin-1": request(body=BODY, headers=["x-own: ?"]).replace(b"?", b"\xe9", 1),
     "a tab": request(body=BODY, headers=["x-own: a\tb"]),

@@ -13,9 +13,9 @@ holds the head meanwhile, does what is answered.
 
 All others go the long way: first the head, then the body if it is asked for. Those are
 requests without a body or of a length that is not told (without one Envoy would send no
-message at all), large ones and forms (what their head is refused for is told before all of
-it has come), those above the policy's limit, and heads with other characters than printable
-ASCII, as no attribute holds other bytes than text.
+message at all), large ones, encoded ones and forms (what their head is refused for is told
+before all of it has come), those above the policy's limit, and heads with other characters
+than printable ASCII, as no attribute holds other bytes than text.
 
 So which way a request goes decides nothing but what it costs.
 

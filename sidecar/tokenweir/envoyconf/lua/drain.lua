@@ -31,6 +31,7 @@ end
 
 -- Return all of the head as one text, or nil: it goes the long way.
 local function told(headers)
+  if headers:get("content-encoding") then return nil end
   local kind = headers:get("content-type")
   if kind and kind:lower():find("form", 1, true) then return nil end
   local parts, size = {}, 0
