@@ -2,8 +2,8 @@
 What this build of Tokenweir can do, by its own help and by the schema of its policy.
 
 A capability is a word such as ``transport:asyncio``. Where something can be chosen, the
-choice is found by its values, wherever it stands: ``serve`` has an option with the
-choice ``grpc``, the schema a member with the value ``inspect``.
+choice is found by its values, wherever it stands: ``serve`` has an option whose help
+names ``grpcio``, the schema a member with the value ``inspect``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ Schema = Mapping[str, Any]
 # A member of the policy, from its root: names, "*" for any member, "[]" for any item.
 Place = tuple[str, ...]
 
-_CHOICE = re.compile(r"(--[a-z-]+) \{([a-z0-9_.,-]+)\}")
+_OPTION = re.compile(r"^  (--[a-z-]+)(.*?)(?=^  --|^\S|\Z)", re.MULTILINE | re.DOTALL)
+_TRANSPORT = re.compile(r"\b(grpcio|asyncio)\b")
 _MEMORY = re.compile(r"\bmemory:", re.IGNORECASE)
 _ANY, _ITEM = "*", "[]"
 _DEPTH = 12
@@ -58,12 +59,7 @@ def discover() -> Build:
 
 def from_texts(help_text: str, schema: Schema) -> Build:
     """Return what *help_text* of ``serve`` and the policy's *schema* tell."""
-    choices = {
-        option: tuple(values.split(","))
-        for option, values in _CHOICE.findall(help_text)
-    }
-    option = next((o for o, values in choices.items() if "grpc" in values), None)
-    transports = choices[option] if option else ("grpc",)
+    option, transports = _transport_choice(help_text)
     places = list(_places(schema, schema, ()))
     path_place, paths = _path_choice(places)
     lease_place, lease_value = _lease_choice(places)
@@ -76,6 +72,14 @@ def from_texts(help_text: str, schema: Schema) -> Build:
     known |= {"limits:memory"} if _MEMORY.search(help_text) else set()
     known |= {"workers"} if re.search(r"--workers\b", help_text) else set()
     return Build(frozenset(known), option, path_place, lease_place, lease_value, schema)
+
+
+def _transport_choice(help_text: str) -> tuple[str | None, tuple[str, ...]]:
+    for option, about in _OPTION.findall(help_text):
+        named = tuple(dict.fromkeys(_TRANSPORT.findall(about)))
+        if "grpcio" in named:
+            return option, named
+    return None, ("grpcio",)
 
 
 def _path_choice(

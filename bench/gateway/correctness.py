@@ -33,6 +33,7 @@ TOKENS_PER_MINUTE = 60
 # The share of what is asked for that there is room for.
 ROOM = 0.5
 _PATIENCE_SECONDS = 60.0
+_REFUSALS = ("http.apps.downstream_rq_4xx", "http.apps.downstream_rq_5xx")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +183,8 @@ def _disagreeing(
 
 def _refused(stands: Sequence[Stand]) -> int:
     return sum(
-        stand.envoy.stats("http.apps.downstream_rq_4xx").get(
-            "http.apps.downstream_rq_4xx", 0
-        )
+        stand.envoy.stats(name).get(name, 0)
         for stand in stands
+        for name in _REFUSALS
         if stand.envoy
     )

@@ -12,8 +12,8 @@ from tokenweir.transport.base import Call, Server
 
 # Modules with a class that ends in Server. By their names, as a build may have one only.
 MODULES = {
-    "grpc": "tokenweir.transport.grpc_aio",
-    "asyncio": "tokenweir.transport.http2",
+    "grpcio": "tokenweir.transport.grpc_aio",
+    "asyncio": "tokenweir.transport.http2.server",
 }
 PATH = "/envoy.service.ext_proc.v3.ExternalProcessor/Process"
 

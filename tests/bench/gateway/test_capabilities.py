@@ -9,7 +9,14 @@ import pytest
 from bench.gateway.capabilities import discover, from_texts, put
 
 NO_CHOICE = "usage: serve [--ledger URL]\n  --ledger URL  the ledger\n"
-CHOICE = "  --transport {asyncio,grpc}\n  --workers N  processes\n"
+CHOICE = """\
+usage: serve [--transport NAME]
+
+  --ledger URL      the ledger
+  --transport NAME  how Envoy is served: grpcio, or asyncio, which takes
+                    less (default: grpcio)
+  --workers N       processes
+"""
 
 
 def schema(**properties: object) -> dict[str, Any]:
@@ -23,18 +30,18 @@ def test_without_a_choice_there_is_one_of_each() -> None:
     build = from_texts(NO_CHOICE, schema(version={"const": 1}))
 
     assert build.known == {
-        *("path:inspect", "transport:grpc", "limits:off", "limits:redis")
+        *("path:inspect", "transport:grpcio", "limits:off", "limits:redis")
     }
     assert build.transport_option is None
     assert build.path_place is None
 
 
 def test_transports_are_those_of_an_option() -> None:
-    """Whatever it is called: it has grpc among its values."""
+    """Whatever it is called: its help names grpcio."""
     build = from_texts(CHOICE, schema())
 
     assert build.transport_option == "--transport"
-    assert {"transport:asyncio", "transport:grpc", "workers"} <= build.known
+    assert {"transport:asyncio", "transport:grpcio", "workers"} <= build.known
 
 
 def test_paths_are_found_where_they_may_be_chosen() -> None:
@@ -105,4 +112,4 @@ def test_a_value_is_put_wherever_it_fits() -> None:
 
 def test_this_build_can_do_something() -> None:
     """Its real help and schema are understood."""
-    assert {"limits:redis", "transport:grpc", "path:inspect"} <= discover().known
+    assert {"limits:redis", "transport:grpcio", "path:inspect"} <= discover().known

@@ -23,7 +23,7 @@ BUILD = Build(
 
 def variant(limits: str, path: str = "native") -> Variant:
     """Return one of Tokenweir."""
-    return Variant(Kind.TOKENWEIR, path, limits, "grpc")
+    return Variant(Kind.TOKENWEIR, path, limits, "grpcio")
 
 
 @pytest.mark.parametrize("limits", ["redis", "off"])
