@@ -18,7 +18,7 @@ from tokenweir.inject.pod import Outcome, Pod, annotate_skipped, inject, uninjec
 from tokenweir.inject.settings import KeyIn, Mode, Settings
 from tokenweir.inject.status import status_of
 
-MANY = settings(max_examples=40)
+MANY = settings(max_examples=25)
 
 
 def injected(pod: Pod, defaults: Settings | None = None) -> Pod:

@@ -30,6 +30,7 @@ SUBCOMMANDS = (
     "render",
     "inject",
     "uninject",
+    "webhook",
     "schema",
 )
 
