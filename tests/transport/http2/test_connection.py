@@ -146,6 +146,10 @@ async def test_health() -> None:
 
     assert talk.heard[check].messages == [b"\x08\x01"]
     assert talk.heard[check].status == ("0", "")
+    talk.health.drain()
+    talk.play()
+    assert talk.heard[watch].messages == [b"\x08\x01", b"\x08\x02"]
+    assert not talk.heard[watch].ended
 
 
 # === its end =======================================================================

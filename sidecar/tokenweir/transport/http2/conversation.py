@@ -115,7 +115,7 @@ class Conversation:
             if self._inbox:
                 self._receive(self._inbox.popleft())
                 continue
-            if self._peer_is_done:
+            if self._peer_is_done and not self._method.stays:
                 if self._method.last_word is not None:
                     self._replies.send(self._method.last_word)
                 self._end(Status.OK)

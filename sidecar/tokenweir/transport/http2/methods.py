@@ -27,19 +27,22 @@ class Method:
         last_word: See `Service`.
         open: As `Service.open`; a call may keep the `Push`, and use it until it is
             closed.
+        stays: Whether a call goes on once the peer has said all: only the server
+            streams.
     """
 
     name: str
     refusal: str
     last_word: bytes | None
     open: Callable[[Mapping[str, str], Push], Call | None]
+    stays: bool = False
 
 
 def methods(services: Sequence[Service], health: Health) -> dict[str, Method]:
     """Return what can be called by which path."""
     found = {service.path: _method(service) for service in services}
-    for name, make in (("Check", _Check), ("Watch", _Watch)):
-        found[f"/{HEALTH}/{name}"] = _health_method(health, make)
+    found[f"/{HEALTH}/Check"] = _health_method(health, _Check)
+    found[f"/{HEALTH}/Watch"] = _health_method(health, _Watch, stays=True)
     return found
 
 
@@ -74,11 +77,13 @@ class Health:
         return unknown if service else self._status
 
 
-def _health_method(health: Health, make: Callable[[Health, Push], Call]) -> Method:
+def _health_method(
+    health: Health, make: Callable[[Health, Push], Call], *, stays: bool = False
+) -> Method:
     def opened(_: Mapping[str, str], push: Push) -> Call:
         return make(health, push)
 
-    return Method("health", "", None, opened)
+    return Method("health", "", None, opened, stays)
 
 
 def _response(status: int) -> bytes:
