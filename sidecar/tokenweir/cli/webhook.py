@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tokenweir.cli import EXIT_FINE, EXIT_USAGE, Subparsers
 from tokenweir.cli.inject_options import add_inject_options, inject_settings
 from tokenweir.cli.numbers import MAX_PORT, number
+from tokenweir.cli.webhook_certificate import add_certificate
 from tokenweir.core.errors import TokenweirError
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ MAX_DRAIN_SECONDS = 600
 
 _DESCRIPTION = """\
 Put sidecars into pods as they are created, as `tokenweir inject` does. `serve` is what
-the API server asks, `manifests` prints what tells it to. It needs no rights in the
-cluster. docs/kubernetes/webhook.md tells how it all goes together.
+the API server asks, `manifests` prints what tells it to, `certificate` makes a pair. It
+needs no rights in the cluster. docs/kubernetes/webhook.md tells how it all goes together.
 """
 _SERVE = """\
 Answer an API server's questions about new pods, over TLS. A changed certificate is used
@@ -49,6 +50,7 @@ def add_parser(subparsers: Subparsers) -> None:
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     _add_serve(actions)
     _add_manifests(actions)
+    add_certificate(actions)
 
 
 def _add_serve(actions: Subparsers) -> None:
