@@ -48,13 +48,16 @@ def sidecars(
         grace_seconds: What the pod has to end.
         native: For the list of init containers.
     """
-    drain_seconds = max(1, grace_seconds - LEAVE_SECONDS)
+    usable_seconds = max(1, grace_seconds - LEAVE_SECONDS)
+    # Hook and drain are one after the other, in what the pod has for both.
+    quiet_seconds = 0 if native else usable_seconds * 2 // 3
+    drain_seconds = max(1, usable_seconds - quiet_seconds)
     made = [_processor(settings, drain_seconds), _envoy(settings)]
     for container in made:
         if native:
             container["restartPolicy"] = "Always"
         else:
-            container["lifecycle"] = {"preStop": _quiet(settings, drain_seconds)}
+            container["lifecycle"] = {"preStop": _quiet(settings, quiet_seconds)}
     return made
 
 
