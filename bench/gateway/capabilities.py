@@ -35,14 +35,14 @@ class Build:
         transport_option: Of ``serve``; None: there is one transport.
         path_place: The member of the policy that chooses a response path; None: there
             is one path.
-        lease_place: The member that allows leases; None: there are none.
+        lease_places: The members that allow leases; none: there are none.
         lease_value: What allows them.
     """
 
     known: frozenset[str]
     transport_option: str | None = None
     path_place: Place | None = None
-    lease_place: Place | None = None
+    lease_places: tuple[Place, ...] = ()
     lease_value: object = None
     schema: Schema = field(default_factory=dict, repr=False)
 
@@ -62,16 +62,18 @@ def from_texts(help_text: str, schema: Schema) -> Build:
     option, transports = _transport_choice(help_text)
     places = list(_places(schema, schema, ()))
     path_place, paths = _path_choice(places)
-    lease_place, lease_value = _lease_choice(places)
+    lease_places, lease_value = _lease_choice(places)
     known = {
         *(f"transport:{name}" for name in transports),
         *(f"path:{name}" for name in paths),
         *("limits:off", "limits:redis"),
     }
-    known |= {"limits:leases"} if lease_place else set()
+    known |= {"limits:leases"} if lease_places else set()
     known |= {"limits:memory"} if _MEMORY.search(help_text) else set()
     known |= {"workers"} if re.search(r"--workers\b", help_text) else set()
-    return Build(frozenset(known), option, path_place, lease_place, lease_value, schema)
+    return Build(
+        frozenset(known), option, path_place, lease_places, lease_value, schema
+    )
 
 
 def _transport_choice(help_text: str) -> tuple[str | None, tuple[str, ...]]:
@@ -98,14 +100,15 @@ def _path_choice(
 
 def _lease_choice(
     places: list[tuple[Place, Schema]],
-) -> tuple[Place | None, object]:
+) -> tuple[tuple[Place, ...], object]:
     found = [
         (place, member) for place, member in places if re.search("lease", place[-1])
     ]
     if not found:
-        return None, None
-    place, member = min(found, key=lambda each: len(each[0]))
-    return place, _most(member)
+        return (), None
+    # Of quotas wherever they stand: of everybody, of a tenant, of a key.
+    first, member = min(found, key=lambda each: len(each[0]))
+    return tuple(p for p, _ in found if p[-1] == first[-1]), _most(member)
 
 
 def _most(member: Schema) -> object:
@@ -155,15 +158,15 @@ def _resolved(root: Schema, node: Schema) -> Schema:
 
 
 def put(content: dict[str, Any], place: Place, value: object) -> None:
-    """Set the member at *place* of a policy to *value*, of all that it fits."""
+    """Set the member at *place* of a policy to *value*, of all that is there."""
     head, *rest = place
     if not rest:
         content[head] = value
         return
     following = rest[0]
-    inner = content.setdefault(head, [] if following == _ITEM else {})
     if following in {_ANY, _ITEM}:
+        inner = content.get(head, {} if following == _ANY else [])
         for each in inner.values() if following == _ANY else inner:
             put(each, tuple(rest[1:]), value)
     else:
-        put(inner, tuple(rest), value)
+        put(content.setdefault(head, {}), tuple(rest), value)

@@ -71,7 +71,7 @@ def test_a_choice_deep_inside_is_found_by_reference() -> None:
 
     build = from_texts(NO_CHOICE, content)
 
-    assert build.lease_place == ("tenants", "*", "quotas", "[]", "lease")
+    assert build.lease_places == (("tenants", "*", "quotas", "[]", "lease"),)
     assert build.lease_value is True
     assert "limits:leases" in build.known
 
@@ -96,15 +96,19 @@ def test_a_ledger_in_memory_is_told_by_its_url() -> None:
 
 
 def test_a_value_is_put_wherever_it_fits() -> None:
-    """Into each tenant's quotas, and at the root."""
+    """Into each tenant's quotas, and at the root; nowhere if nothing is there."""
     content: dict[str, Any] = {
-        "tenants": {"a": {"quotas": [{}, {}]}, "b": {"quotas": []}}
+        "quotas": [],
+        "tenants": {"a": {"quotas": [{}, {}]}, "b": {"quotas": []}},
     }
 
     put(content, ("tenants", "*", "quotas", "[]", "lease"), value=True)
+    put(content, ("quotas", "[]", "lease"), value=True)
+    put(content, ("caps", "[]", "lease"), value=True)
     put(content, ("responses", "path"), "native")
 
     assert content == {
+        "quotas": [],
         "tenants": {"a": {"quotas": [{"lease": True}] * 2}, "b": {"quotas": []}},
         "responses": {"path": "native"},
     }

@@ -16,7 +16,7 @@ from tokenweir.config.load import load_policy
 BUILD = Build(
     frozenset(),
     path_place=("responses",),
-    lease_place=("tenants", "*", "quotas", "[]", "lease"),
+    lease_places=(("quotas", "[]", "lease"), ("tenants", "*", "quotas", "[]", "lease")),
     lease_value=True,
 )
 
