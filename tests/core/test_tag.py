@@ -37,9 +37,9 @@ from tokenweir.core.holding import (
     share_of,
 )
 from tokenweir.core.partition import user_code
-from tokenweir.core.record import hour_of
+from tokenweir.core.record_book import MAX_RECORDS
 from tokenweir.core.rejection import QuotaFailure
-from tokenweir.core.tag import MAX_RECORDS, Tag
+from tokenweir.core.tag import Tag
 
 TPM = tokens(150, 60)
 KEY = "tpm|tokens_per_minute|tenant=acme"
@@ -93,13 +93,13 @@ class Ledger:
                 record["output_tokens"],
                 record["correction"],
             )
-            for record in self.tag.records
+            for record in self.tag.book.records
         ]
 
     def rolled_up(self) -> dict[str, int]:
         """The sums of the only hour and group that there is; those by user are equal."""
-        (sums,) = self.tag.rollups.values()
-        (of_users,) = self.tag.user_rollups.values()
+        (sums,) = self.tag.book.rollups.values()
+        (of_users,) = self.tag.book.user_rollups.values()
         code = user_code("acme", "ann")
         assert {
             name.replace(f"{code}\x1f", ""): figure for name, figure in of_users.items()
@@ -299,7 +299,7 @@ def test_a_cancel_gives_everything_back(ledger: Ledger) -> None:
         5,
     )
     assert isinstance(ledger.reserve(hold(2, *limits)), Granted)
-    assert (ledger.records, ledger.tag.rollups) == ([], {})
+    assert (ledger.records, ledger.tag.book.rollups) == ([], {})
     assert ledger.cancel(hold(1)) is State.CANCELLED
 
 
@@ -408,8 +408,8 @@ def test_an_expired_hold_is_lost(ledger: Ledger) -> None:
     # 50 were left; 35 of the reserved output come back, 31 s earned 31 tokens.
     assert (ledger.left(), ledger.reserved()) == (50 + 31 + 35, 0)
     assert ledger.records == [("lost", "40", "25", "0")]
-    assert ledger.tag.records[0]["duration_ms"] == "31000"
-    assert ledger.tag.records[0]["reserved_at_ms"] == str(START_MS)
+    assert ledger.tag.book.records[0]["duration_ms"] == "31000"
+    assert ledger.tag.book.records[0]["reserved_at_ms"] == str(START_MS)
     assert ledger.rolled_up()["outcome_lost"] == 1
     assert ledger.reserve(hold(1, *limits)) is None
 
@@ -486,7 +486,7 @@ def test_a_cancel_takes_the_reapers_record_back(ledger: Ledger) -> None:
     assert ledger.cancel(hold(1)) is State.LOST
     assert ledger.left() == 150
     assert ledger.records[-1] == ("lost", "0", "0", "1")
-    assert ledger.tag.records[-1]["flags"] == "cancelled"
+    assert ledger.tag.book.records[-1]["flags"] == "cancelled"
     assert ledger.rolled_up() == {}
     ledger.settle(hold(1, TPM), used(10, 10))
     assert ledger.records[-1] == ("completed", "10", "10", "1")
@@ -520,7 +520,7 @@ def test_a_share_without_labels_keeps_no_record(ledger: Ledger) -> None:
     account = account_of(hold(1, TPM), used(1, 1), keeps_record=False)
     ledger.tag.settle(silent, account, LATER)
 
-    assert (ledger.records, ledger.tag.rollups) == ([], {})
+    assert (ledger.records, ledger.tag.book.rollups) == ([], {})
 
 
 def test_unknown_holds_of_another_epoch_are_charged(ledger: Ledger) -> None:
@@ -533,7 +533,7 @@ def test_unknown_holds_of_another_epoch_are_charged(ledger: Ledger) -> None:
     assert ledger.reserved() == 100
     assert ledger.settle(old, used(30, 20)) is State.HELD
     assert ledger.left() == 100
-    assert ledger.tag.records[0]["reserved_at_ms"] == str(START_MS - REPLAY_MS - 1)
+    assert ledger.tag.book.records[0]["reserved_at_ms"] == str(START_MS - REPLAY_MS - 1)
 
 
 @pytest.mark.parametrize(("age_ms", "charged"), [(REPLAY_MS, 50), (REPLAY_MS + 1, 0)])
@@ -575,7 +575,7 @@ def test_a_cancel_of_an_unknown_hold_remembers_when_it_was_made(
     ledger.cancel(early)
     ledger.settle(early, used(1, 1))
 
-    assert list(ledger.tag.rollups) == [(START_MS - 3_600_000) // 3_600_000]
+    assert list(ledger.tag.book.rollups) == [(START_MS - 3_600_000) // 3_600_000]
 
 
 def test_tombstones_are_forgotten(ledger: Ledger) -> None:
@@ -619,7 +619,7 @@ def test_records_are_bounded(ledger: Ledger) -> None:
         ledger.settle(hold(number), used(1, 1))
 
     assert len(ledger.records) == MAX_RECORDS
-    assert ledger.tag.records[0]["hold"] == hold(1).id
+    assert ledger.tag.book.records[0]["hold"] == hold(1).id
 
 
 def test_a_hold_without_limits_is_a_hold(ledger: Ledger) -> None:
@@ -711,7 +711,7 @@ def test_a_lost_exchange_costs_what_it_can_have_made(ledger: Ledger) -> None:
     ledger.tag.reap(LATER, 9)
 
     assert (spending(ledger).spent, spending(ledger).reserved) == (400 - 40 * 5, 0)
-    assert ledger.tag.records[-1]["cost_nanousd"] == "200"
+    assert ledger.tag.book.records[-1]["cost_nanousd"] == "200"
     assert ledger.rolled_up()["cost_nanousd"] == 200
     ledger.settle(costly(1, BUDGET), replace(used(40, 10), cost_nanousd=150))
     assert spending(ledger).spent == 150
@@ -740,35 +740,6 @@ def test_thresholds_are_told_once(ledger: Ledger) -> None:
     assert ledger.tag.crossings() == ()
 
 
-def test_a_tally_adds_to_its_hour(ledger: Ledger) -> None:
-    """
-    What no record tells stands beside the figures of records, under the same names.
-    """
-    group = "acme\x1facme-ci\x1fgpt-4o\x1fopenai\x1fchat_completions\x1f"
-    ledger.settle(hold(1), used(30, 0))
-    hour = hour_of(START_MS)
-    for _ in range(2):
-        ledger.tag.tally(hour, {f"{group}matched_q": 3}, START_MS)
-
-    assert ledger.tag.rollups[hour][f"{group}matched_q"] == 6
-    assert ledger.tag.rollups[hour][f"{group}input_tokens"] == 30
-
-
-def test_a_tally_is_of_today(ledger: Ledger) -> None:
-    """
-    A processor whose clock is wrong fills no hours of another year.
-    """
-    hour = hour_of(START_MS)
-    for claimed in (0, hour - 25, hour - 24, hour - 1, hour, hour + 1, 10**9):
-        ledger.tag.tally(claimed, {"g": 1}, START_MS)
-
-    assert ledger.tag.rollups == {
-        hour - 24: {"g": 3},
-        hour - 1: {"g": 1},
-        hour: {"g": 3},
-    }
-
-
 def test_who_names_no_user_is_in_no_sum_by_user(ledger: Ledger) -> None:
     """
     Such an exchange is summed once only.
@@ -777,5 +748,5 @@ def test_who_names_no_user_is_in_no_sum_by_user(ledger: Ledger) -> None:
     made = replace(made, subject=replace(made.subject, user=""))
     ledger.settle(made, used(30, 0))
 
-    assert len(ledger.tag.rollups) == 1
-    assert ledger.tag.user_rollups == {}
+    assert len(ledger.tag.book.rollups) == 1
+    assert ledger.tag.book.user_rollups == {}

@@ -256,12 +256,16 @@ def _yields(quota: Quota) -> bool:
     return budget is not None and budget.on_exceeded is not OnExceeded.BLOCK
 
 
+# What holds if quotas say different things, the strictest first.
+_STRICTEST = (OnLedgerFailure.CLOSED, OnLedgerFailure.BOUNDED, OnLedgerFailure.OPEN)
+
+
 def _on_ledger_failure(caller: Caller, quotas: Iterable[Quota]) -> OnLedgerFailure:
     modes = [quota.on_ledger_failure for quota in quotas if not quota.shadow]
     if not modes:
         return caller.tenant.on_ledger_failure
     # One quota that must hold is enough.
-    return min(modes, key=lambda mode: mode is not OnLedgerFailure.CLOSED)
+    return min(modes, key=_STRICTEST.index)
 
 
 def output_ceiling(plan: Plan, request: ModelRequest, input_tokens: int) -> int:

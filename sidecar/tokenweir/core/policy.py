@@ -42,6 +42,7 @@ class OnLedgerFailure(enum.StrEnum):
 
     CLOSED = "closed"  # refuse with 503
     OPEN = "open"  # admit, flag, settle later
+    BOUNDED = "bounded"  # admit within unexpired leases, refuse the rest
 
 
 class Secret:
@@ -246,6 +247,7 @@ class Quota:
         on_ledger_failure: What follows when the ledger gives no answer.
         budget: Set if the axis is a budget.
         staggered: Refused callers are told to come back one after the other.
+        leased: See `tokenweir.core.lease`.
     """
 
     id: str
@@ -259,6 +261,7 @@ class Quota:
     on_ledger_failure: OnLedgerFailure = OnLedgerFailure.CLOSED
     budget: Budget | None = None
     staggered: bool = False
+    leased: bool = False
 
 
 # The order in which a partition's parts are written.

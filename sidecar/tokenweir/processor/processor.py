@@ -36,6 +36,7 @@ from tokenweir.extproc.snapshots import Snapshots
 from tokenweir.governance.source import PolicySource
 from tokenweir.ledger.calibration import CalibrationLedger
 from tokenweir.ledger.eviction import EvictionWatch
+from tokenweir.ledger.leases import LeasedLedger
 from tokenweir.ledger.prompts import PromptLedger
 from tokenweir.ledger.redis import RedisStore
 from tokenweir.ledger.spool import SpooledLedger
@@ -46,6 +47,7 @@ from tokenweir.processor.settings import ServeSettings
 from tokenweir.telemetry import libraries
 from tokenweir.telemetry.estimates import EstimateMetrics
 from tokenweir.telemetry.fanout import Fanout
+from tokenweir.telemetry.leases import LeaseMetrics
 from tokenweir.telemetry.logs import JsonLog, Level
 from tokenweir.telemetry.metrics import Metrics
 from tokenweir.telemetry.webhook import BudgetWebhook
@@ -90,9 +92,12 @@ class Processor:
             self._hooks,
             deadline_seconds=settings.ledger_timeout_seconds,
         )
-        self._ledger = SpooledLedger(
-            TaggedLedger(self._store), self._hooks, lineage=self._store
+        leases = LeaseMetrics(self._metrics.registry)
+        leased = LeasedLedger(
+            TaggedLedger(self._store), self._store, leases, is_silent=self._is_silent
         )
+        leases.watch(leased.leased)
+        self._ledger = SpooledLedger(leased, self._hooks, lineage=self._store)
         self._store.link.when_back(self._ledger.repeat)
         self._sweeper = Sweeper(self._store, self._hooks)
         self._eviction = EvictionWatch(self._store.eviction, self._hooks)
@@ -228,6 +233,9 @@ class Processor:
                     await asyncio.sleep(DRAIN_POLL_SECONDS)
 
     # === parts =================================================================
+
+    def _is_silent(self) -> bool:
+        return self._store.contact.unanswered > 0
 
     async def _first_policy(self, policy: Policy | None) -> None:
         if policy is not None:
