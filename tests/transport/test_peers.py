@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import shutil
 import tempfile
@@ -12,6 +13,7 @@ from typing import Any
 
 import grpc
 import pytest
+import uvloop
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.recorder import Recorder
@@ -43,15 +45,22 @@ class Site:
         )
 
 
-@pytest.fixture(params=Transport)
-async def site(request: pytest.FixtureRequest) -> AsyncIterator[Site]:
-    """Return a site of each transport, one after the other."""
+@contextlib.asynccontextmanager
+async def served(transport: Transport) -> AsyncIterator[Site]:
+    """Return a site, and stop it at the end."""
     with tempfile.TemporaryDirectory(prefix="tw-") as folder:
-        site = Site(Path(folder), request.param)
+        site = Site(Path(folder), transport)
         await site.server.start()
         yield site
         await site.channel.close()
         await site.server.stop(0)
+
+
+@pytest.fixture(params=Transport)
+async def site(request: pytest.FixtureRequest) -> AsyncIterator[Site]:
+    """Return a site of each transport, one after the other."""
+    async with served(request.param) as site:
+        yield site
 
 
 async def code_of(call: Any) -> grpc.StatusCode:
@@ -208,3 +217,18 @@ async def test_nghttp2(site: Site, tmp_path: Path, streams: int, answer: bytes) 
     assert b"2000 succeeded, 0 failed, 0 errored, 0 timeout" in requests[1]
     assert {call.closes for call in site.echo.calls} == {1}
     assert sum(call.got == [answer] for call in site.echo.calls) == 2_000
+
+
+@pytest.mark.parametrize("transport", Transport)
+def test_on_uvloop(transport: Transport) -> None:
+    """What passes on Python's loop passes on the product's: large, many, given up."""
+
+    async def play() -> None:
+        async with served(transport) as site:
+            await test_large_messages(site)
+        async with served(transport) as site:
+            await test_many_to_one(site)
+        async with served(transport) as site:
+            await test_deadline(site)
+
+    uvloop.run(play())
