@@ -102,7 +102,7 @@ def test_others_keep_every_field(pod: Pod, given_settings: Settings) -> None:
         others = [
             each
             for each in after["spec"].get(key, ())
-            if each["name"] not in names.CONTAINERS
+            if each["name"] not in names.OURS
         ]
         for old, new in zip(pod["spec"].get(key, ()), others, strict=True):
             had = old.get("env", [])

@@ -31,6 +31,7 @@ SUBCOMMANDS = (
     "inject",
     "uninject",
     "webhook",
+    "guard",
     "schema",
 )
 

@@ -109,7 +109,7 @@ def _container(
         "capabilities": {"drop": ["ALL"]},
         "privileged": False,
         "readOnlyRootFilesystem": True,
-        "runAsGroup": names.USER_ID,
+        "runAsGroup": names.GUARD_GROUP if settings.guarded else names.USER_ID,
         "runAsNonRoot": True,
         "runAsUser": names.USER_ID,
         "seccompProfile": {"type": "RuntimeDefault"},

@@ -13,6 +13,7 @@ from typing import Any
 from tokenweir.inject import names
 from tokenweir.inject.cel import literal, typed
 from tokenweir.inject.containers import DEFAULT_GRACE_SECONDS, sidecars, volumes
+from tokenweir.inject.guard import guard
 from tokenweir.inject.registration import (
     ADMISSION_V1,
     MATCH_CONDITIONS,
@@ -80,7 +81,8 @@ _CAN_HAVE = [
 
 def _additions(settings: Settings) -> str:
     """Return the list of JSON patches that add what is not there by name."""
-    made = sidecars(settings, DEFAULT_GRACE_SECONDS, native=True)
+    made = [guard(settings)] if settings.guarded else []
+    made += sidecars(settings, DEFAULT_GRACE_SECONDS, native=True)
     # Each at the front, so the last one comes first.
     containers = [
         _added("initContainers", container, front=True) for container in made[::-1]
@@ -127,7 +129,7 @@ def _told(settings: Settings) -> str:
 
 
 def _variables(key: str, settings: Settings) -> str:
-    others = literal([*names.CONTAINERS, *sorted(names.MESH_CONTAINERS)])
+    others = literal([*names.OURS, *sorted(names.MESH_CONTAINERS)])
     wanted = f"!(c.name in {others})"
     if settings.containers:
         wanted += f" && c.name in {literal(list(settings.containers))}"
