@@ -144,6 +144,17 @@ def test_plain_ones_wait_for_the_app() -> None:
     )
 
 
+def test_a_plain_envoy_waits() -> None:
+    """Both start at once, so it starts when what it starts with is there."""
+    _, native = made(Settings())
+    _, plain = made(Settings(), native=False)
+    bootstrap = "/run/tokenweir/xds/bootstrap.json"
+
+    assert plain["command"] == ["tokenweir", "after", bootstrap, *native["command"]]
+    args = _parser().parse_args(plain["command"][1:])
+    assert (args.program, args.arguments) == ("envoy", native["command"][1:])
+
+
 def test_a_pod_without_patience() -> None:
     """What there is not, nobody waits for."""
     processor, _ = sidecars(Settings(), 0, native=False)

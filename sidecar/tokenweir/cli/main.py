@@ -32,6 +32,7 @@ SUBCOMMANDS = (
     "uninject",
     "webhook",
     "guard",
+    "after",
     "schema",
 )
 

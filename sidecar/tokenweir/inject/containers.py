@@ -30,6 +30,7 @@ ENVOY_ARGUMENTS = (
     *("--file-flush-interval-msec", "1000"),
 )
 _ADMIN = "tokenweir-admin"
+_BOOTSTRAP = f"{names.XDS_DIR}/bootstrap.json"
 # Prices and vocabularies take seconds on a busy node; images are pulled before.
 _PROCESSOR_START = {"periodSeconds": 1, "timeoutSeconds": 2, "failureThreshold": 120}
 _ENVOY_START = {"periodSeconds": 1, "timeoutSeconds": 2, "failureThreshold": 60}
@@ -58,6 +59,8 @@ def sidecars(
             container["restartPolicy"] = "Always"
         else:
             container["lifecycle"] = {"preStop": _quiet(settings, quiet_seconds)}
+    if not native:  # both start at once
+        made[1]["command"] = ["tokenweir", "after", _BOOTSTRAP, *made[1]["command"]]
     return made
 
 
@@ -88,7 +91,7 @@ def _processor(settings: Settings, drain_seconds: int) -> dict[str, Any]:
 
 
 def _envoy(settings: Settings) -> dict[str, Any]:
-    command = ["envoy", "-c", f"{names.XDS_DIR}/bootstrap.json"]
+    command = ["envoy", "-c", _BOOTSTRAP]
     command += ["--log-level", settings.log_level, *ENVOY_ARGUMENTS]
     container = _container(names.ENVOY, command, settings, settings.envoy)
     container["startupProbe"] = _probe(settings, "/envoyz") | _ENVOY_START
