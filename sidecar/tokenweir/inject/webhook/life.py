@@ -11,6 +11,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from tokenweir import __version__
+from tokenweir.ending import end_tasks
 from tokenweir.inject.settings import Settings
 from tokenweir.inject.webhook.certificate import Certificate, CertificateError
 from tokenweir.inject.webhook.operators import Operators
@@ -80,8 +81,7 @@ async def _serve(
     log.event("draining")
     server.draining = True
     await asyncio.sleep(settings.drain_seconds)
-    following.cancel()
-    await asyncio.gather(following, return_exceptions=True)
+    await end_tasks(following)
     await server.stop()
     log.event("stopped")
     log.close()
