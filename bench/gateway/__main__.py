@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--write",
         action="store_true",
-        help="put the result into docs/benchmarks.md, too, with its picture",
+        help="put the result into docs/benchmarks.md, too, and its picture beside this program",
     )
     return parser
 

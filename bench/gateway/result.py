@@ -20,7 +20,7 @@ from bench.gateway.surroundings import short
 from bench.page import put_table
 
 PAGE = ROOT / "docs" / "benchmarks.md"
-PICTURE = PAGE.with_suffix(".svg")
+PICTURE = Path(__file__).with_name("result.svg")
 KEPT = Path(__file__).with_name("result.json")
 
 
@@ -96,7 +96,7 @@ class Result:
         (folder / "result.svg").write_text(self.picture())
 
     def publish(self) -> None:
-        """Put it into the page, with its picture beside it, and figures beside us."""
+        """Put it into the page, and its picture and figures beside us."""
         put_table(PAGE, "result", self.text())
         PICTURE.write_text(self.picture())
         content = {k: v for k, v in self.as_json().items() if k != "cells"}
