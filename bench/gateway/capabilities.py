@@ -12,7 +12,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -137,14 +137,20 @@ def _places(root: Schema, node: Schema, place: Place) -> Iterator[tuple[Place, S
     for name, member in node.get("properties", {}).items():
         yield (*place, name), _resolved(root, member)
         yield from _places(root, member, (*place, name))
+    members = (node.get("additionalProperties"), *_by_pattern(node))
     for inner, step in (
-        (node.get("additionalProperties"), _ANY),
+        *((each, _ANY) for each in members),
         (node.get("items"), _ITEM),
     ):
         if isinstance(inner, Mapping):
             yield from _places(root, inner, (*place, step))
     for each in (*node.get("anyOf", ()), *node.get("oneOf", ())):
         yield from _places(root, each, place)
+
+
+def _by_pattern(node: Schema) -> Iterable[object]:
+    patterns: Mapping[str, object] = node.get("patternProperties", {})
+    return patterns.values()
 
 
 def _resolved(root: Schema, node: Schema) -> Schema:

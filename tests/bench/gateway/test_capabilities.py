@@ -62,7 +62,9 @@ def test_paths_are_found_where_they_may_be_chosen() -> None:
 
 def test_a_choice_deep_inside_is_found_by_reference() -> None:
     """Also where it is one of several forms."""
-    content = schema(tenants={"additionalProperties": {"$ref": "#/$defs/Tenant"}})
+    content = schema(
+        tenants={"patternProperties": {"^.+$": {"$ref": "#/$defs/Tenant"}}}
+    )
     lease = {"anyOf": [{"type": "boolean"}, {"type": "object"}]}
     content["$defs"]["Quota"]["properties"]["lease"] = lease
     content["$defs"]["Tenant"] = {
@@ -115,5 +117,10 @@ def test_a_value_is_put_wherever_it_fits() -> None:
 
 
 def test_this_build_can_do_something() -> None:
-    """Its real help and schema are understood."""
-    assert {"limits:redis", "transport:grpcio", "path:inspect"} <= discover().known
+    """Its real help and schema are understood: where a tenant's quotas are, too."""
+    build = discover()
+
+    assert {"limits:redis", "transport:grpcio", "path:inspect"} <= build.known
+    assert "limits:leases" not in build.known or (
+        ("tenants", "*", "quotas", "[]") in {place[:-1] for place in build.lease_places}
+    )
