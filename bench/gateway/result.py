@@ -15,7 +15,7 @@ from bench.gateway.correctness import Admission
 from bench.gateway.plot import plot
 from bench.gateway.shown import as_markdown, goals
 from bench.gateway.startup import Startup
-from bench.gateway.summary import as_json, summarise
+from bench.gateway.summary import Summary, as_json, summarise
 from bench.gateway.surroundings import short
 from bench.page import put_table
 
@@ -55,10 +55,8 @@ class Result:
             short(self.surroundings),
             f"`{self.surroundings['command']}`",
             tables.table(summary, tables.THROUGHPUT, [memory]),
-            "Added to Envoy alone, JSON, ms:",
-            tables.table(summary, tables.LATENCY),
-            "Streams of 100 chunks:",
-            tables.table(summary, tables.STREAMS),
+            *_titled("Added to Envoy alone, JSON, ms:", summary, tables.LATENCY),
+            *_titled("Streams of 100 chunks:", summary, tables.STREAMS),
             *self._startup_lines(),
             *self._admission_lines(),
             as_markdown(goals(summary, self.admissions, self.startups)),
@@ -132,3 +130,10 @@ class Result:
             f"{a.over} tokens above capacity."
             for a in self.admissions
         ]
+
+
+def _titled(
+    title: str, summary: Summary, columns: Sequence[tables.Column]
+) -> tuple[str, ...]:
+    found = tables.table(summary, columns)
+    return (title, found) if found else ()
