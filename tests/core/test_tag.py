@@ -31,12 +31,15 @@ from tokenweir.core.holding import (
     REAPED_PER_CALL,
     REPLAY_MS,
     TOMBSTONE_MS,
+    Account,
     Share,
     State,
     account_of,
     share_of,
 )
 from tokenweir.core.partition import user_code
+from tokenweir.core.policy import Axis
+from tokenweir.core.record import LABELS
 from tokenweir.core.record_book import MAX_RECORDS
 from tokenweir.core.rejection import QuotaFailure
 from tokenweir.core.tag import Tag
@@ -750,3 +753,85 @@ def test_who_names_no_user_is_in_no_sum_by_user(ledger: Ledger) -> None:
 
     assert len(ledger.tag.book.rollups) == 1
     assert ledger.tag.book.user_rollups == {}
+
+
+LEASED = (
+    Limit("tpm", Axis.TOKENS, "tenant=acme", 1, 10_000),
+    Limit("slots", Axis.CONCURRENCY, "tenant=acme", 0, 50),
+)
+EACH = Amounts(1, 40, 60)
+LABELLED = dict.fromkeys(LABELS, "-") | dict.fromkeys(
+    ("user", "downgraded_from", "capped_from"), ""
+)
+
+
+def leasing() -> Tag:
+    """A tag with a lease for four exchanges."""
+    tag = Tag()
+    four = Amounts(4, 160, 240)
+    tag.reserve(Share("0-1-lease", LEASED, four, "m", LABELLED, slots=4), START_MS)
+    return tag
+
+
+def part_of_lease(number: int) -> Share:
+    """An exchange that was admitted out of it."""
+    return Share(f"0-1-{number}", LEASED, EACH, "m", lease="0-1-lease")
+
+
+def lease_in(tag: Tag) -> tuple[int, int] | None:
+    """For how many exchanges it is still, and how many tokens; None: it is gone."""
+    lease = tag.holdings.get("0-1-lease")
+    return None if lease is None else (lease.slots, lease.taken[0].taken)
+
+
+def test_an_exchange_is_taken_out_of_its_lease() -> None:
+    """
+    By the first verb that is about it, and once; the last one leaves nothing.
+    """
+    tag = leasing()
+    tag.extend(part_of_lease(1), 5, START_MS)
+    tag.extend(part_of_lease(1), 6, START_MS)
+    assert lease_in(tag) == (3, 300)
+    tag.cancel("0-1-2", START_MS, share=part_of_lease(2))
+    tag.cancel("0-1-2", START_MS, share=part_of_lease(2))
+    assert lease_in(tag) == (2, 200)
+    account = Account(Amounts(1, 10, 10), 0, 0)
+    for number in (3, 4, 5):
+        tag.settle(part_of_lease(number), account, START_MS)
+
+    assert lease_in(tag) is None
+    [bucket] = tag.levels.buckets.values()
+    assert (bucket.reserved, bucket.remaining) == (100, 10_000 - 100 - 3 * 20)
+
+
+def test_the_rest_of_a_lease_is_given_back_once() -> None:
+    """
+    Said again, it changes nothing; nor does it of a lease that nobody knows.
+    """
+    tag = leasing()
+    for _ in range(2):
+        was = tag.give_back("0-1-lease", Amounts(3, 120, 180), 3, START_MS)
+        assert was is State.HELD
+    assert lease_in(tag) == (1, 100)
+
+    assert tag.give_back("0-1-other", EACH, 1, START_MS) is None
+
+
+def test_a_lost_lease_is_charged_whole_and_corrected() -> None:
+    """
+    What settles late takes its part of the charge, and what is given back all of it.
+    """
+    tag = leasing()
+    tag.reap(START_MS + 40_000, 20)
+    [bucket] = tag.levels.buckets.values()
+    assert (bucket.reserved, bucket.used) == (0, 400)
+    account = Account(Amounts(1, 10, 10), 0, 0)
+    tag.settle(part_of_lease(1), account, START_MS + 40_000)
+    assert lease_in(tag) == (3, 300)
+    tag.give_back("0-1-lease", Amounts(3, 120, 180), 3, START_MS + 40_000)
+
+    [bucket] = tag.levels.buckets.values()
+    assert (bucket.reserved, bucket.used) == (0, 20)
+    figures = [(each["output_tokens"], each["flags"]) for each in tag.book.records]
+    assert figures == [("240", ""), ("180", ""), ("0", "cancelled")]
+    assert not any(sum(figures.values()) for figures in tag.book.rollups.values())
