@@ -159,10 +159,11 @@ class LeasedLedger:
 
     def leased(self) -> Iterator[tuple[Limit, int]]:
         """Yield each limit of each slice, and what is left to admit out of it."""
-        for book in self._books.values():
-            if book.slice is not None:
+        for book in tuple(self._books.values()):  # who scrapes may be another thread
+            found = book.slice
+            if found is not None:
                 for limit in book.limits:
-                    yield limit, _free(limit, book.slice)
+                    yield limit, _free(limit, found)
 
     # === slices ================================================================
 
