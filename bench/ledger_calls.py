@@ -18,7 +18,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,8 +27,10 @@ from bench.page import put_table
 from tests.ledger.builders import Recorder, concurrency, hold, requests, tokens, used
 from tests.servers import Server, start_valkey
 from tokenweir.core.errors import LedgerUnavailableError
-from tokenweir.core.hold import Granted
+from tokenweir.core.hold import Granted, Limit
+from tokenweir.ledger.base import Ledger
 from tokenweir.ledger.evaluation import Command, Evaluation
+from tokenweir.ledger.leases import LeasedLedger
 from tokenweir.ledger.link import Link
 from tokenweir.ledger.redis import RedisStore
 from tokenweir.ledger.scripts import Script
@@ -41,7 +43,7 @@ PATIENT_SECONDS = 30.0
 
 
 class OneByOne(Link):
-    """Each call has a connection of redis-py to itself, as before version 0.6."""
+    """Each call has a connection of redis-py to itself, as it was before lanes."""
 
     async def run(
         self, script: Script, key: str, arguments: Command, *, patient: bool = False
@@ -64,13 +66,17 @@ class Way:
         name: Of the row.
         ledger: Asked.
         store: Of the ledger.
+        limits: What each exchange is held against.
+        is_batched: Settles wait for one another, and no exchange waits for them.
         own_us: CPU of this process per exchange, by concurrency and round.
         server_us: Ditto, of the server.
     """
 
     name: str
-    ledger: TaggedLedger
+    ledger: Ledger
     store: RedisStore
+    limits: tuple[Limit, ...] = LIMITS
+    is_batched: bool = False
     own_us: dict[int, list[float]] = field(default_factory=dict)
     server_us: dict[int, list[float]] = field(default_factory=dict)
 
@@ -84,23 +90,53 @@ def way(name: str, url: str, link: type[Link]) -> Way:
     return Way(name, TaggedLedger(store), store)
 
 
-async def exchange(ledger: TaggedLedger, number: int) -> None:
+class Silent:
+    """Takes what leases report."""
+
+    def admitted(self, *, by_lease: bool) -> None:
+        """See `tokenweir.ledger.leases.LeaseEvents`."""
+
+    def slice_taken(self, exchanges: int) -> None:
+        """Ditto."""
+
+
+def leased_way(name: str, url: str) -> Way:
+    """Return the way that admits out of slices."""
+    store = RedisStore(url, Recorder(), deadline_seconds=PATIENT_SECONDS)
+    limits = tuple(replace(limit, leased=True) for limit in LIMITS)
+    plain = TaggedLedger(store)
+    ledger = LeasedLedger(plain, store, Silent(), is_silent=lambda: False)
+    return Way(name, ledger, store, limits, is_batched=True)
+
+
+async def exchange(one: Way, number: int, settling: set[asyncio.Task[None]]) -> None:
     """Reserve and settle once."""
-    taken = hold(number, *LIMITS, made_ms=time.time_ns() // 1_000_000)
-    if not isinstance(await ledger.reserve(taken), Granted):
+    taken = hold(number, *one.limits, made_ms=time.time_ns() // 1_000_000)
+    answer = await one.ledger.reserve(taken)
+    if not isinstance(answer, Granted):
         raise LedgerUnavailableError("was denied")
-    await ledger.settle(taken, used(40, 60, duration_ms=5))
+    taken = replace(taken, lease=answer.lease)
+    settle = one.ledger.settle(taken, used(40, 60, duration_ms=5))
+    if not one.is_batched:
+        await settle
+        return
+    task = asyncio.create_task(settle)
+    settling.add(task)
+    task.add_done_callback(settling.discard)
+    await asyncio.sleep(0)
 
 
 async def run(one: Way, numbers: Sequence[int], at_once: int) -> None:
     """Make exchanges, so many of them at once."""
     left = iter(numbers)
+    settling: set[asyncio.Task[None]] = set()
 
     async def work() -> None:
         for number in left:
-            await exchange(one.ledger, number)
+            await exchange(one, number, settling)
 
     await asyncio.gather(*(work() for _ in range(at_once)))
+    await asyncio.gather(*settling)
 
 
 async def measure(ways: Sequence[Way], server: Server, options: Any) -> None:
@@ -170,10 +206,11 @@ async def main(options: Any) -> None:
                 way(
                     "one connection, all calls of a turn in one write", server.url, Link
                 ),
+                leased_way("the same, with leases", server.url),
             ]
             await measure(ways, server, options)
             for one in ways:
-                await one.store.close()
+                await one.ledger.close()
         finally:
             server.stop()
     found = table(ways)

@@ -27,6 +27,8 @@ VALKEY_SERVER = Path(get_binary_path())
 SLOTS = 16_384
 PATIENCE_SECONDS = 60.0
 SERVICE = "ledger"
+# Until Sentinels take a server for dead.
+DOWN_AFTER_SECONDS = 0.6
 
 Start = Callable[..., Server]
 
@@ -255,6 +257,27 @@ class SentinelFleet:
         _, port = _address(self.sentinels[0])
         return next(node for node in self.servers if node.port == port)
 
+    def fail_over(self) -> None:
+        """
+        Have Sentinels make the replica the primary, as planned; return once it is named.
+
+        On a busy machine they would take a server for dead meanwhile, and go back.
+        """
+        former = self.primary()
+        self._take_for_dead_after(PATIENCE_SECONDS)
+        order = (self.sentinels[0].server, "SENTINEL", "FAILOVER", SERVICE)
+        wait_for(lambda: bool(ask(*order)))  # it has to know the replica well
+        wait_for(lambda: self.primary() is not former)
+
+    def be_quick(self) -> None:
+        """Have Sentinels be as quick again as before a `fail_over`."""
+        self._take_for_dead_after(DOWN_AFTER_SECONDS)
+
+    def _take_for_dead_after(self, seconds: float) -> None:
+        for sentinel in self.sentinels:
+            option = (SERVICE, "down-after-milliseconds", round(1_000 * seconds))
+            ask(sentinel.server, "SENTINEL", "SET", *option)
+
 
 def _address(sentinel: Node) -> tuple[str, int]:
     host, port = ask(sentinel.server, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
@@ -333,12 +356,13 @@ def _sentinel_lines(fleet: SentinelFleet, quorum: int, password: str) -> list[st
     ]
     if secure:
         secure.append("tls-replication yes")
+    down_after_ms = round(1_000 * DOWN_AFTER_SECONDS)
     if password:
         secure += [f"requirepass {password}", f"sentinel sentinel-pass {password}"]
     return [
         *secure,
         f"sentinel monitor {SERVICE} 127.0.0.1 {primary} {quorum}",
-        f"sentinel down-after-milliseconds {SERVICE} 600",
+        f"sentinel down-after-milliseconds {SERVICE} {down_after_ms}",
         f"sentinel failover-timeout {SERVICE} 4000",
     ]
 

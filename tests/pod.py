@@ -37,6 +37,7 @@ from tokenweir.config.load import load_policy
 from tokenweir.envoyconf.bootstrap import render
 from tokenweir.envoyconf.settings import EnvoySettings
 from tokenweir.stack.ports import free_port
+from tokenweir.transport.choice import DEFAULT
 
 KEY = "sk-tw-acme"
 OTHER_KEY = "sk-tw-globex"
@@ -48,6 +49,8 @@ PATIENT_ENVOY: Mapping[str, Any] = {"response_timeout_ms": 15_000}
 HASTY_ENVOY: Mapping[str, Any] = {"response_timeout_ms": 2_000}
 # Vocabularies take a second or two to load, and much longer on a busy machine.
 START_SECONDS = 180.0
+# How processors serve Envoy, in every test that says nothing else.
+TRANSPORT = os.environ.get("TOKENWEIR_TEST_TRANSPORT") or DEFAULT.value
 
 
 def sha256(text: str) -> str:
@@ -240,7 +243,8 @@ class Pod:
             serve = [program, "serve", "--ledger", ledger_url or server.url]
             # Patient, as tests share their machine: whoever tries deadlines says so.
             serve += ["--ledger-timeout-ms", "1000"]
-            serve += ["--drain-seconds", str(drain_seconds), *arguments]
+            serve += ["--drain-seconds", str(drain_seconds)]
+            serve += ["--transport", TRANSPORT, *arguments]
             port = free_port() if live else 0
             if live:
                 serve += _live_options(folder, workers, port)

@@ -36,6 +36,8 @@ UNTESTED = {
     "stack/failure.py",
     "telemetry/hooks.py",
     "transport/base.py",
+    "transport/http2/errors.py",
+    "transport/http2/statuses.py",
     # These put together what is tested elsewhere: tests/e2e runs them.
     "__main__.py",
     "app.py",

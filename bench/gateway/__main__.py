@@ -68,6 +68,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="gets the results (default: build/bench)",
     )
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="put the result into docs/benchmarks.md, too, and its picture beside this program",
+    )
     return parser
 
 
@@ -91,6 +96,8 @@ def main() -> int:
         run = smoke if args.smoke else only_correctness if args.correctness else full
         run(campaign)
     result.write(args.out)
+    if args.write:
+        result.publish()
     print(result.text())
     print(f"\n{args.out}/result.json, result.md, result.svg", file=sys.stderr)
     for line in result.wrong:

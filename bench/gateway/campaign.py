@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.gateway import checks
@@ -21,6 +21,7 @@ from bench.gateway.variants import PATHS, TRANSPORTS, Kind, Variant, choose, var
 
 SMOKE_LOADS = ("json-16", "json-16-paced", "sse-16-paced")
 SMOKE_SECONDS = 0.4
+MOST_STARTUPS = 2
 SMOKE_SIDECARS, SMOKE_STREAMS = 2, 40
 
 
@@ -49,7 +50,7 @@ def full(campaign: Campaign) -> None:
     chosen, result.skipped = choose(variants(), site.build, campaign.only)
     _tell(result.skipped)
     representatives = _representatives(chosen)
-    for variant in representatives:
+    for variant in representatives[:MOST_STARTUPS]:
         result.startups[variant.name] = startup(site, variant)
     for variant in _ways_to_limit(chosen):
         _admit(campaign, admission(site, variant))
@@ -135,6 +136,9 @@ def _limited(chosen: Sequence[Variant], limits: str) -> list[Variant]:
     )
 
 
-def _tell(lines: Sequence[str]) -> None:
-    for line in lines:
-        print(line, file=sys.stderr)
+def _tell(skipped: Mapping[str, Sequence[str]]) -> None:
+    for name, missing in skipped.items():
+        print(
+            f"skipped: {name} (not in this build: {', '.join(missing)})",
+            file=sys.stderr,
+        )

@@ -2,8 +2,8 @@
 What this build of Tokenweir can do, by its own help and by the schema of its policy.
 
 A capability is a word such as ``transport:asyncio``. Where something can be chosen, the
-choice is found by its values, wherever it stands: ``serve`` has an option with the
-choice ``grpc``, the schema a member with the value ``inspect``.
+choice is found by its values, wherever it stands: ``serve`` has an option whose help
+names ``grpcio``, the schema a member with the value ``inspect``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,8 @@ Schema = Mapping[str, Any]
 # A member of the policy, from its root: names, "*" for any member, "[]" for any item.
 Place = tuple[str, ...]
 
-_CHOICE = re.compile(r"(--[a-z-]+) \{([a-z0-9_.,-]+)\}")
+_OPTION = re.compile(r"^  (--[a-z-]+)(.*?)(?=^  --|^\S|\Z)", re.MULTILINE | re.DOTALL)
+_TRANSPORT = re.compile(r"\b(grpcio|asyncio)\b")
 _MEMORY = re.compile(r"\bmemory:", re.IGNORECASE)
 _ANY, _ITEM = "*", "[]"
 _DEPTH = 12
@@ -34,14 +35,14 @@ class Build:
         transport_option: Of ``serve``; None: there is one transport.
         path_place: The member of the policy that chooses a response path; None: there
             is one path.
-        lease_place: The member that allows leases; None: there are none.
+        lease_places: The members that allow leases; none: there are none.
         lease_value: What allows them.
     """
 
     known: frozenset[str]
     transport_option: str | None = None
     path_place: Place | None = None
-    lease_place: Place | None = None
+    lease_places: tuple[Place, ...] = ()
     lease_value: object = None
     schema: Schema = field(default_factory=dict, repr=False)
 
@@ -58,24 +59,29 @@ def discover() -> Build:
 
 def from_texts(help_text: str, schema: Schema) -> Build:
     """Return what *help_text* of ``serve`` and the policy's *schema* tell."""
-    choices = {
-        option: tuple(values.split(","))
-        for option, values in _CHOICE.findall(help_text)
-    }
-    option = next((o for o, values in choices.items() if "grpc" in values), None)
-    transports = choices[option] if option else ("grpc",)
+    option, transports = _transport_choice(help_text)
     places = list(_places(schema, schema, ()))
     path_place, paths = _path_choice(places)
-    lease_place, lease_value = _lease_choice(places)
+    lease_places, lease_value = _lease_choice(places)
     known = {
         *(f"transport:{name}" for name in transports),
         *(f"path:{name}" for name in paths),
         *("limits:off", "limits:redis"),
     }
-    known |= {"limits:leases"} if lease_place else set()
+    known |= {"limits:leases"} if lease_places else set()
     known |= {"limits:memory"} if _MEMORY.search(help_text) else set()
     known |= {"workers"} if re.search(r"--workers\b", help_text) else set()
-    return Build(frozenset(known), option, path_place, lease_place, lease_value, schema)
+    return Build(
+        frozenset(known), option, path_place, lease_places, lease_value, schema
+    )
+
+
+def _transport_choice(help_text: str) -> tuple[str | None, tuple[str, ...]]:
+    for option, about in _OPTION.findall(help_text):
+        named = tuple(dict.fromkeys(_TRANSPORT.findall(about)))
+        if "grpcio" in named:
+            return option, named
+    return None, ("grpcio",)
 
 
 def _path_choice(
@@ -94,14 +100,15 @@ def _path_choice(
 
 def _lease_choice(
     places: list[tuple[Place, Schema]],
-) -> tuple[Place | None, object]:
+) -> tuple[tuple[Place, ...], object]:
     found = [
         (place, member) for place, member in places if re.search("lease", place[-1])
     ]
     if not found:
-        return None, None
-    place, member = min(found, key=lambda each: len(each[0]))
-    return place, _most(member)
+        return (), None
+    # Of quotas wherever they stand: of everybody, of a tenant, of a key.
+    first, member = min(found, key=lambda each: len(each[0]))
+    return tuple(p for p, _ in found if p[-1] == first[-1]), _most(member)
 
 
 def _most(member: Schema) -> object:
@@ -130,14 +137,20 @@ def _places(root: Schema, node: Schema, place: Place) -> Iterator[tuple[Place, S
     for name, member in node.get("properties", {}).items():
         yield (*place, name), _resolved(root, member)
         yield from _places(root, member, (*place, name))
+    members = (node.get("additionalProperties"), *_by_pattern(node))
     for inner, step in (
-        (node.get("additionalProperties"), _ANY),
+        *((each, _ANY) for each in members),
         (node.get("items"), _ITEM),
     ):
         if isinstance(inner, Mapping):
             yield from _places(root, inner, (*place, step))
     for each in (*node.get("anyOf", ()), *node.get("oneOf", ())):
         yield from _places(root, each, place)
+
+
+def _by_pattern(node: Schema) -> Iterable[object]:
+    patterns: Mapping[str, object] = node.get("patternProperties", {})
+    return patterns.values()
 
 
 def _resolved(root: Schema, node: Schema) -> Schema:
@@ -151,15 +164,15 @@ def _resolved(root: Schema, node: Schema) -> Schema:
 
 
 def put(content: dict[str, Any], place: Place, value: object) -> None:
-    """Set the member at *place* of a policy to *value*, of all that it fits."""
+    """Set the member at *place* of a policy to *value*, of all that is there."""
     head, *rest = place
     if not rest:
         content[head] = value
         return
     following = rest[0]
-    inner = content.setdefault(head, [] if following == _ITEM else {})
     if following in {_ANY, _ITEM}:
+        inner = content.get(head, {} if following == _ANY else [])
         for each in inner.values() if following == _ANY else inner:
             put(each, tuple(rest[1:]), value)
     else:
-        put(inner, tuple(rest), value)
+        put(content.setdefault(head, {}), tuple(rest), value)

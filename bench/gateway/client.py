@@ -45,6 +45,7 @@ class Task:
         most: How many, at most; None: any number.
         keys: Requests are by so many keys in turn.
         texts: ... and have so many different prompts.
+        stagger_seconds: Over which streams begin, one after another.
     """
 
     port: int
@@ -59,6 +60,7 @@ class Task:
     texts: int = BODIES
     prompt_bytes: int = 4_096
     max_tokens: int = MAX_TOKENS
+    stagger_seconds: float = STAGGER_SECONDS
 
 
 @dataclass(slots=True)
@@ -243,7 +245,7 @@ class Crowd:
         self._idle.clear()
         for place, app in enumerate(apps):
             if self._task.streams:
-                due = began + STAGGER_SECONDS * place / len(apps)
+                due = began + self._task.stagger_seconds * place / len(apps)
                 await asyncio.sleep(due - time.perf_counter())
             self._next(app)
 

@@ -37,7 +37,7 @@ def with_processor(upstream_port: int, socket: Path) -> dict[str, Any]:
             "initial_metadata": [{"key": "x-tokenweir-role", "value": "admission"}],
         },
         "processing_mode": mode,
-        "message_timeout": "15s",
+        "message_timeout": "60s",
     }
     filters = [{"name": "processor", "typed_config": processor}]
     return _bootstrap(filters, [_upstream(upstream_port), _processor(socket)])

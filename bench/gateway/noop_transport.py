@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from tokenweir.telemetry.fanout import Fanout
 from tokenweir.transport.base import Call, Server
+from tokenweir.transport.choice import Transport, make_server
 
-# Modules with a class that ends in Server. By their names, as a build may have one only.
-MODULES = {
-    "grpc": "tokenweir.transport.grpc_aio",
-    "asyncio": "tokenweir.transport.http2",
-}
 PATH = "/envoy.service.ext_proc.v3.ExternalProcessor/Process"
 
 
@@ -42,13 +37,5 @@ class ExtProc:
 
 
 def server_of(transport: str, calls: Opens, socket: Path) -> Server:
-    """Return the server of *transport*. Raises: ImportError if there is none."""
-    module: Any = importlib.import_module(MODULES[transport])
-    kind = next(
-        each
-        for name, each in vars(module).items()
-        if name.endswith("Server")
-        and getattr(each, "__module__", "") == module.__name__
-    )
-    server: Server = kind([ExtProc(calls)], socket, Fanout(()))
-    return server
+    """Return the server of *transport*. Raises: ValueError if there is none."""
+    return make_server(Transport(transport), [ExtProc(calls)], socket, Fanout(()))

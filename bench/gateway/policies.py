@@ -50,8 +50,8 @@ def policy_of(
     content = policy(upstream_port, quotas, tenants)
     if build.path_place:
         put(content, build.path_place, variant.path)
-    if build.lease_place and variant.limits == "leases":
-        put(content, build.lease_place, build.lease_value)
+    for place in build.lease_places if variant.limits == "leases" else ():
+        put(content, place, build.lease_value)
     return content
 
 

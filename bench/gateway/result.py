@@ -10,12 +10,18 @@ from typing import Any
 
 from bench.gateway import table as tables
 from bench.gateway.cell import Cell
+from bench.gateway.children import ROOT
 from bench.gateway.correctness import Admission
 from bench.gateway.plot import plot
 from bench.gateway.shown import as_markdown, goals
 from bench.gateway.startup import Startup
-from bench.gateway.summary import as_json, summarise
+from bench.gateway.summary import Summary, as_json, summarise
 from bench.gateway.surroundings import short
+from bench.page import put_table
+
+PAGE = ROOT / "docs" / "benchmarks.md"
+PICTURE = Path(__file__).with_name("result.svg")
+KEPT = Path(__file__).with_name("result.json")
 
 
 @dataclass
@@ -23,7 +29,7 @@ class Result:
     """
     Attributes:
         surroundings: See `surroundings`.
-        skipped: Variants that could not be measured, a line each.
+        skipped: Variants that could not be measured, and what they lack.
         cells: All that was measured.
         memory: Resident MiB of each role under load, by variant.
         startups: By variant.
@@ -33,7 +39,7 @@ class Result:
     """
 
     surroundings: dict[str, Any]
-    skipped: Sequence[str] = ()
+    skipped: Mapping[str, Sequence[str]] = field(default_factory=dict)
     cells: list[Cell] = field(default_factory=list)
     memory: dict[str, Mapping[str, float]] = field(default_factory=dict)
     startups: dict[str, Startup] = field(default_factory=dict)
@@ -49,14 +55,12 @@ class Result:
             short(self.surroundings),
             f"`{self.surroundings['command']}`",
             tables.table(summary, tables.THROUGHPUT, [memory]),
-            "Added to Envoy alone, JSON, ms:",
-            tables.table(summary, tables.LATENCY),
-            "Streams of 100 chunks:",
-            tables.table(summary, tables.STREAMS),
+            *_titled("Added to Envoy alone, JSON, ms:", summary, tables.LATENCY),
+            *_titled("Streams of 100 chunks:", summary, tables.STREAMS),
             *self._startup_lines(),
             *self._admission_lines(),
             as_markdown(goals(summary, self.admissions, self.startups)),
-            "\n".join(f"- {line}" for line in (*self.skipped, *self.warnings)),
+            "\n".join(f"- {line}" for line in (*self._skips(), *self.warnings)),
         ]
         return "\n\n".join(part for part in parts if part)
 
@@ -66,7 +70,7 @@ class Result:
         found = goals(summary, self.admissions, self.startups)
         return {
             **self.surroundings,
-            "skipped": list(self.skipped),
+            "skipped": dict(self.skipped),
             "wrong": self.wrong,
             "warnings": self.warnings,
             "summary": as_json(summary),
@@ -89,10 +93,27 @@ class Result:
         (folder / "result.md").write_text(self.text() + "\n")
         (folder / "result.svg").write_text(self.picture())
 
+    def publish(self) -> None:
+        """Put it into the page, and its picture and figures beside us."""
+        put_table(PAGE, "result", self.text())
+        PICTURE.write_text(self.picture())
+        content = {k: v for k, v in self.as_json().items() if k != "cells"}
+        KEPT.write_text(json.dumps(content, indent=1) + "\n")
+
     def _memory_text(self, variant: str) -> str:
         held = self.memory.get(variant, {})
         found = held.get("processor", held.get("proxy"))
         return "-" if found is None else f"{found:.0f}"
+
+    def _skips(self) -> list[str]:
+        """Return what was skipped, a line for each thing that this build lacks."""
+        lacking: dict[str, list[str]] = {}
+        for variant, missing in self.skipped.items():
+            lacking.setdefault(", ".join(missing), []).append(variant)
+        return [
+            f"Not in this build: {missing} (skipped: {'; '.join(names)})"
+            for missing, names in lacking.items()
+        ]
 
     def _startup_lines(self) -> list[str]:
         return [
@@ -109,3 +130,10 @@ class Result:
             f"{a.over} tokens above capacity."
             for a in self.admissions
         ]
+
+
+def _titled(
+    title: str, summary: Summary, columns: Sequence[tables.Column]
+) -> tuple[str, ...]:
+    found = tables.table(summary, columns)
+    return (title, found) if found else ()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -34,6 +35,9 @@ STREAMS = (1, 64, 512, 2_500)
 SIDECARS = (1, 2, 4, 8)
 SECONDS = 4.0
 WARM_UP_SECONDS = 2.0
+LOOK_SECONDS = 0.5
+IDLE_SHARE = 0.1
+IDLE_PATIENCE_SECONDS = 20.0
 # Of a load that any of them bears, so that nothing queues.
 PER_SECOND = 100.0
 
@@ -178,11 +182,24 @@ _TOLD = (
 
 
 def _point(series: str, size: int, site: Site, stand: Stand, task: Task) -> Point:
-    ask(replace(task, seconds=WARM_UP_SECONDS))
+    ask(task)
+    _wait_until_idle(stand)
     cell = measure_task(stand, task, site.upstream, series)
     figures = {name: cell.figures[name] for name in _TOLD if name in cell.figures}
     figures |= {f"{role}_mib": round(mib, 1) for role, mib in _held(stand).items()}
     return Point(series, size, figures, sum(cell.failed.values()))
+
+
+def _wait_until_idle(stand: Stand) -> None:
+    """Wait for what is done once, such as reading what is known of a new tenant."""
+    roots = stand.roots["processor"]
+
+    def is_idle() -> bool:
+        before = cpu_times(roots)
+        time.sleep(LOOK_SECONDS)
+        return cpu_times(roots).since(before) < IDLE_SHARE * LOOK_SECONDS
+
+    until(is_idle, IDLE_PATIENCE_SECONDS)
 
 
 def _held(stand: Stand) -> dict[str, float]:

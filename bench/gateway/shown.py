@@ -13,8 +13,8 @@ from bench.gateway.variants import Kind, Variant
 MET, MISSED, UNKNOWN = "met", "missed", "not measured"
 _JSON, _SSE = "json-16", "sse-16-paced"
 # Of what Envoy alone passes under the same load.
-LEAST_SHARE = {"asyncio": 0.35, "grpc": 0.08}
-CHEAPER_THAN_LITELLM = {"asyncio": 50, "grpc": 15}
+LEAST_SHARE = {"asyncio": 0.35, "grpcio": 0.08}
+CHEAPER_THAN_LITELLM = {"asyncio": 50, "grpcio": 15}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def _best(summary: Summary, limits: str, transport: str = "") -> str | None:
     names = (
         _name(path, limits, each)
         for path in ("native", "inspect")
-        for each in ((transport,) if transport else ("asyncio", "grpc"))
+        for each in ((transport,) if transport else ("asyncio", "grpcio"))
     )
     return next((name for name in names if name in summary), None)
 

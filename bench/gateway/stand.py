@@ -32,6 +32,7 @@ from tokenweir.stack.ports import free_port
 
 # Patient, as the cores are all busy at saturation: what is late is told by latency.
 LEDGER_TIMEOUT_MS = "5000"
+ENVOY_TIMEOUT_MS = 60_000
 AT_ONCE = 2
 
 
@@ -181,7 +182,10 @@ class Site:
     def _rendered(self, policy: Path, sockets: Sequence[Path]) -> dict[str, object]:
         """Return Envoy's configuration, as the product renders it."""
         settings = EnvoySettings(
-            listen_port=0, processor_sockets=tuple(map(str, sockets))
+            listen_port=0,
+            processor_sockets=tuple(map(str, sockets)),
+            admission_timeout_ms=ENVOY_TIMEOUT_MS,
+            response_timeout_ms=ENVOY_TIMEOUT_MS,
         )
         return render(load_policy(policy, {}), settings)
 

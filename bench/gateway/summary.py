@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.gateway.cell import Cell
 from bench.gateway.spread import Spread, spread
-from bench.gateway.variants import Kind
+from bench.gateway.variants import Kind, variants
 
 # Ratios to Envoy alone, and what is added to it, of these figures.
 _RATIOS = ("per_second", "cpu_us_pod", "per_cpu_second")
@@ -39,9 +39,17 @@ def summarise(cells: Sequence[Cell]) -> Summary:
         for name, figure in (*cell.figures.items(), *_compared(cell.figures, base)):
             of_load.setdefault(name, []).append(figure)
     return {
-        variant: {load: _spreads(figures) for load, figures in loads.items()}
-        for variant, loads in gathered.items()
+        variant: {
+            load: _spreads(figures) for load, figures in gathered[variant].items()
+        }
+        for variant in sorted(gathered, key=_place)
     }
+
+
+def _place(variant: str) -> int:
+    """Return where it stands in tables: where it is told of in `variants`."""
+    names = [each.name for each in variants()]
+    return names.index(variant) if variant in names else len(names)
 
 
 def _compared(

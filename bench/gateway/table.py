@@ -102,7 +102,8 @@ def table(
     extras: Sequence[tuple[str, Extra]] = (),
 ) -> str:
     """
-    Return *columns* of all variants as Markdown; rows without a figure are left out.
+    Return *columns* of all variants as Markdown; rows without a figure are left out,
+    and if there is none with any, so is all of it.
 
     *extras* are columns of text: a title, and what gives the text of a variant.
     """
@@ -111,14 +112,15 @@ def table(
         *(column.title for column in columns),
         *(title for title, _ in extras),
     ]
-    lines = [_row(titles), "|---|" + "---:|" * (len(titles) - 1)]
+    head = [_row(titles), "|---|" + "---:|" * (len(titles) - 1)]
+    lines = []
     for variant in summary:
         cells = [cell(summary, variant, column) for column in columns]
         if set(cells) - {_NONE}:
             lines.append(
                 _row([variant, *cells, *(text(variant) for _, text in extras)])
             )
-    return "\n".join(lines)
+    return "\n".join([*head, *lines]) if lines else ""
 
 
 def cell(summary: Summary, variant: str, column: Column) -> str:

@@ -10,7 +10,7 @@ from bench.gateway.capabilities import Build
 from bench.gateway.loads import LOADS, Load
 
 PATHS = ("native", "observe", "inspect")
-TRANSPORTS = ("asyncio", "grpc")
+TRANSPORTS = ("asyncio", "grpcio")
 # LiteLLM's one worker is busy all the time with more, and then every figure of time
 # would be that of its queue.
 LITELLM_PER_SECOND = 30.0
@@ -97,23 +97,21 @@ def _tokenweirs() -> Iterator[Variant]:
 
 def choose(
     everything: Sequence[Variant], build: Build, wanted: str = ""
-) -> tuple[list[Variant], list[str]]:
+) -> tuple[list[Variant], dict[str, list[str]]]:
     """
-    Return the variants that can be measured, and a line for each that can't.
+    Return the variants that can be measured, and what the others lack, by name.
 
     *wanted*: only those in whose names it stands; Envoy alone stays, as the measure of
     all others.
     """
-    chosen, lines = [], []
+    chosen, skipped = [], {}
     for variant in everything:
         is_wanted = wanted.lower() in variant.name.lower()
         if not is_wanted and variant.kind is not Kind.ALONE:
             continue
         missing = variant.missing(build.known)
         if missing:
-            lines.append(
-                f"skipped: {variant.name} (not in this build: {', '.join(missing)})"
-            )
+            skipped[variant.name] = missing
         else:
             chosen.append(variant)
-    return chosen, lines
+    return chosen, skipped

@@ -20,8 +20,9 @@ async def envoy(folder: Path, answer: bytes, *, listens: bool) -> AsyncIterator[
     """Run what Envoy is to its neighbours: a socket that says *answer*, and a port."""
 
     async def tell(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(answer)
+        asked = await reader.readuntil(b"\r\n\r\n")
+        # Envoy itself answers nothing older.
+        writer.write(answer if b" HTTP/1.1\r\nhost: " in asked else b"HTTP/1.1 426\r\n")
         writer.close()
 
     async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -224,6 +224,7 @@ def test_closed_without_ledger(tenants: list[Tenant], closed: bool) -> None:
         ((OPEN,), (), False),
         ((), (), True),
         ((OPEN,), (OPEN,), False),
+        ((OnLedgerFailure.BOUNDED,), (OPEN,), True),
     ],
 )
 def test_the_quotas_of_keys_count(

@@ -36,6 +36,9 @@ MAX_BYTES = 256 * MB
 WARMING_FLOODS = 3
 # Every stream of these tests takes some seconds; a scan that is quadratic, minutes.
 PATIENCE_SECONDS = 60.0
+# A megabyte of tiny events, which Envoy may hand over at once, is a second's work; of a
+# machine that others use that may take many.
+PATIENT = {"response_timeout_ms": 60_000}
 
 
 TINY_EVENTS = [b"data:x\n\n" * 8_192] * 352
@@ -44,7 +47,7 @@ TINY_EVENTS = [b"data:x\n\n" * 8_192] * 352
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def opened() -> AsyncIterator[Scene]:
     """Give the module a pod that has served before, floods too."""
-    async with Scene.open() as scene:
+    async with Scene.open(options={"envoy_settings": PATIENT}) as scene:
         pids = (scene.pod.processors[0].process.pid, scene.pod.envoy.pid)
         memories = [Memory(pid) for pid in pids]
         for _ in range(WARMING_FLOODS):

@@ -49,6 +49,12 @@ def test_no_pair(pair: str) -> None:
         settings("--set", pair)
 
 
+def test_a_published_policy() -> None:
+    """Nobody could verify it without a key."""
+    with pytest.raises(TokenweirError, match="policy: ledger needs --governance-key"):
+        settings("--set", "policy=ledger")
+
+
 def test_governance_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Sidecars get the text of public keys, without what else is in the file."""
     assert main(["policy", "keygen", "--out", str(tmp_path / "private.pem")]) == 0

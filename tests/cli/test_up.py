@@ -16,6 +16,7 @@ from tokenweir.stack.failure import ChildFailedError, StackError
 from tokenweir.stack.local_stack import LocalStack
 from tokenweir.stack.ports import free_port
 from tokenweir.stack.settings import StackSettings
+from tokenweir.transport.choice import Transport
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_all_can_be_said(
     """Every option reaches the stack; a ledger's URL may be in a variable."""
     monkeypatch.setenv("LEDGER", "redis://:secret@host")
     options = "--policy my.yaml --port 4100 --admin-port 9100 --ledger env:LEDGER "
-    options += "--workers 3 --log-dir logs"
+    options += "--workers 3 --log-dir logs --transport asyncio"
 
     assert main(["up", *options.split()]) == 0
     assert asked == [
@@ -59,6 +60,7 @@ def test_all_can_be_said(
             admin_port=9100,
             ledger_url="redis://:secret@host",
             workers=3,
+            transport=Transport.ASYNCIO,
             log_dir=Path("logs"),
         )
     ]

@@ -84,7 +84,7 @@ tenants:
     quotas:
       - {{requests_per_minute: 600, capacity: 10, name: burst, mode: shadow}}
       - {{tokens_per_minute: 60000, counts: input, partition: [key, model], stagger: true}}
-      - {{concurrency: 8, models: ["*"], routes: [messages], on_ledger_failure: closed}}
+      - {{concurrency: 8, models: ["*"], routes: [messages], on_ledger_failure: closed, leases: true}}
       - budget_usd: 0.25
         per: month
         time_zone: America/New_York

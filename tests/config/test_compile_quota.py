@@ -68,6 +68,20 @@ def test_a_quota_with_everything() -> None:
     )
 
 
+def test_slices_are_taken_if_the_policy_says_so() -> None:
+    """
+    Not by default.
+    """
+    fields: dict[str, Any] = {"requests_per_minute": 5}
+    made = compile_quota(
+        entry(**fields, leases=True, on_ledger_failure="bounded"), "acme", CLOSED
+    )
+
+    assert made.leased
+    assert made.on_ledger_failure is OnLedgerFailure.BOUNDED
+    assert not compile_quota(entry(**fields), "acme", CLOSED).leased
+
+
 def test_refused_callers_are_staggered_if_the_policy_says_so() -> None:
     """Not otherwise."""
     fields = {"tokens_per_minute": 1}

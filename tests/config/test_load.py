@@ -248,7 +248,7 @@ tenants:
         "providers.broken.credential: environment variable B is not set (line 5)",
         "models.two.provider: is not among `providers` (line 8)",
         "models.three.provider: is missing (line 9)",
-        "tenants.acme.on_ledger_failure: must be 'closed' or 'open' (line 12)",
+        "tenants.acme.on_ledger_failure: must be 'closed', 'open' or 'bounded' (line 12)",
         "tenants.acme.keys.0.sha256: is missing (line 14)",
         "tenants.acme.keys.2.id: is the id of another key too, of tenant acme (line 16)",
         "tenants.acme.quotas.0.concurrency: must be a whole number (line 18)",

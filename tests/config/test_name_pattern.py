@@ -12,7 +12,7 @@ from tokenweir.config.name_pattern import (
     covers,
     overlap,
 )
-from tokenweir.core.policy import matches
+from tokenweir.core.name_pattern import matches
 
 NAMES = st.text("ab", max_size=3)
 PATTERNS = st.builds(lambda name, star: name + star, NAMES, st.sampled_from(["", "*"]))

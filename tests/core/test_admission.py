@@ -67,6 +67,7 @@ MODEL = Model("m", "openai", max_output_tokens=1_000, default_output_tokens=400)
 ENTRY = entry_of(head("POST", CHAT))
 MESSAGES_ENTRY = entry_of(head("POST", MESSAGES))
 CLOSED, OPEN = OnLedgerFailure.CLOSED, OnLedgerFailure.OPEN
+BOUNDED = OnLedgerFailure.BOUNDED
 
 
 def request(
@@ -396,6 +397,8 @@ def test_a_keys_own_quotas() -> None:
         ((OPEN, OPEN), OPEN),
         ((OPEN, CLOSED), CLOSED),
         ((CLOSED, OPEN), CLOSED),
+        ((OPEN, BOUNDED), BOUNDED),
+        ((BOUNDED, CLOSED), CLOSED),
     ],
 )
 def test_on_ledger_failure(

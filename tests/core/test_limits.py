@@ -7,7 +7,7 @@ from tokenweir.core.budget import MAX_SPENT
 from tokenweir.core.hold import Limit
 from tokenweir.core.limits import enforced, parts_of
 from tokenweir.core.partition import queue_of, shared_tag_of, tag_of
-from tokenweir.core.policy import Axis, Quota
+from tokenweir.core.policy import Axis, OnLedgerFailure, Quota
 
 DAY_MS = 86_400_000
 TODAY_MS = NOW_MS - NOW_MS % DAY_MS
@@ -94,6 +94,23 @@ def test_a_limit_staggers_as_its_quota_does() -> None:
     assert limits(staggered)[0].staggered
     twins = limits(SLOWER, staggered, relaxed=(SLOWER.id,))
     assert [limit.staggered for limit in twins] == [False, True, True]
+
+
+def test_a_limit_is_leased_as_its_quota_is() -> None:
+    """So is its slower twin; bounded only if there are leases to bound it."""
+    leased = replace(TPM, leased=True)
+    bounded = replace(leased, on_ledger_failure=OnLedgerFailure.BOUNDED)
+    twins = limits(SLOWER, bounded, relaxed=(SLOWER.id,))
+
+    assert [(each.leased, each.bounded) for each in twins] == [
+        (False, False),
+        (True, True),
+        (True, True),
+    ]
+    [one] = limits(leased)
+    [other] = limits(replace(bounded, leased=False))
+    assert (one.leased, one.bounded) == (True, False)
+    assert (other.leased, other.bounded) == (False, False)
 
 
 def test_who_shares_a_limit_has_a_queue_of_its_own() -> None:

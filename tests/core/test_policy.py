@@ -1,4 +1,4 @@
-"""Names of models, patterns, secrets that do not show, and what Envoy is told."""
+"""Names of models, secrets that do not show, and what Envoy is told."""
 
 import traceback
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.examples import PROVIDER_KEY, policy
-from tokenweir.core.policy import Provider, Secret, TimeoutClass, matches
+from tokenweir.core.policy import Provider, Secret, TimeoutClass
 
 OWN = Provider("own", "openai", "https", "a.example", 443, "/x")
 
@@ -61,25 +61,6 @@ def test_model_by_name(name: str, model: str | None) -> None:
     found = policy().model(name)
 
     assert (found.name if found else None) == model
-
-
-@pytest.mark.parametrize(
-    ("name", "patterns", "expected"),
-    [
-        ("gpt-4o", ("gpt-4o",), True),
-        ("gpt-4o-mini", ("gpt-4o",), False),
-        ("gpt-4o-mini", ("gpt-4o*",), True),
-        ("gpt-4o", ("gpt-4o*",), True),
-        ("gpt-4", ("gpt-4o*",), False),
-        ("gpt-4", ("o1", "gpt-4"), True),
-        ("anything", ("*",), True),
-        ("gpt-4*", ("gpt-4",), False),
-        ("gpt-4o", (), False),
-    ],
-)
-def test_matches(name: str, patterns: tuple[str, ...], expected: bool) -> None:
-    """A pattern is a whole name, or its beginning if it ends in a star."""
-    assert matches(name, patterns) is expected
 
 
 @pytest.mark.parametrize(

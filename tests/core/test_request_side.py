@@ -94,7 +94,7 @@ OPAQUE = replace(
     ARRIVAL,
     policy=replace(policy(), providers={**policy().providers, "own": OWN}),
 )
-GRANTED = Granted("1", (STATE,), (replace(FAILURE, shadow=True),))
+GRANTED = Granted("1", (STATE,), (replace(FAILURE, shadow=True),), "a lease")
 
 
 def begun(request: RequestHead, arrival: Arrival = ARRIVAL) -> Exchange:
@@ -583,6 +583,7 @@ def test_ticket() -> None:
     assert ticket.choices == 2
     assert ticket.max_output_tokens is None  # a default of ours is no knowledge
     assert ticket.states == GRANTED.states
+    assert ticket.hold.lease == GRANTED.lease == "a lease"
     assert ticket.shadowed == side_of(exchange).shadowed == GRANTED.shadowed
     assert ticket.flags == ()
 
@@ -894,7 +895,7 @@ def test_a_spent_budget_is_answered_by_a_cheaper_model() -> None:
     assert relaxed["frugal.cheaper"] == MAX_SPENT
     assert relaxed["frugal.slower"] == 50_000
     assert isinstance(forward, Forward)
-    assert forward.ticket.hold == second
+    assert forward.ticket.hold == replace(second, lease=GRANTED.lease)
 
 
 def test_a_cheaper_model_is_written_into_the_body() -> None:

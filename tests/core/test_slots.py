@@ -7,6 +7,7 @@ from tokenweir.core.slots import (
     MIN_WAIT_MS,
     UNKNOWN_WAIT_MS,
     Slots,
+    slot_names,
 )
 
 
@@ -81,6 +82,14 @@ def test_the_median_stays_among_the_durations(durations_ms: list[int]) -> None:
 
     assert slots.median_ms is not None
     assert min(seen) <= slots.median_ms <= max(seen)
+
+
+def test_each_slot_of_a_hold_has_a_name() -> None:
+    """
+    The first is the hold's own.
+    """
+    assert slot_names("a", 0) == slot_names("a", 1) == ["a"]
+    assert slot_names("a", 3) == ["a", "a/1", "a/2"]
 
 
 def test_slots_get_free_one_after_the_other() -> None:

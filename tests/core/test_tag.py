@@ -31,15 +31,18 @@ from tokenweir.core.holding import (
     REAPED_PER_CALL,
     REPLAY_MS,
     TOMBSTONE_MS,
+    Account,
     Share,
     State,
     account_of,
     share_of,
 )
 from tokenweir.core.partition import user_code
-from tokenweir.core.record import hour_of
+from tokenweir.core.policy import Axis
+from tokenweir.core.record import LABELS
+from tokenweir.core.record_book import MAX_RECORDS
 from tokenweir.core.rejection import QuotaFailure
-from tokenweir.core.tag import MAX_RECORDS, Tag
+from tokenweir.core.tag import Tag
 
 TPM = tokens(150, 60)
 KEY = "tpm|tokens_per_minute|tenant=acme"
@@ -93,13 +96,13 @@ class Ledger:
                 record["output_tokens"],
                 record["correction"],
             )
-            for record in self.tag.records
+            for record in self.tag.book.records
         ]
 
     def rolled_up(self) -> dict[str, int]:
         """The sums of the only hour and group that there is; those by user are equal."""
-        (sums,) = self.tag.rollups.values()
-        (of_users,) = self.tag.user_rollups.values()
+        (sums,) = self.tag.book.rollups.values()
+        (of_users,) = self.tag.book.user_rollups.values()
         code = user_code("acme", "ann")
         assert {
             name.replace(f"{code}\x1f", ""): figure for name, figure in of_users.items()
@@ -299,7 +302,7 @@ def test_a_cancel_gives_everything_back(ledger: Ledger) -> None:
         5,
     )
     assert isinstance(ledger.reserve(hold(2, *limits)), Granted)
-    assert (ledger.records, ledger.tag.rollups) == ([], {})
+    assert (ledger.records, ledger.tag.book.rollups) == ([], {})
     assert ledger.cancel(hold(1)) is State.CANCELLED
 
 
@@ -408,8 +411,8 @@ def test_an_expired_hold_is_lost(ledger: Ledger) -> None:
     # 50 were left; 35 of the reserved output come back, 31 s earned 31 tokens.
     assert (ledger.left(), ledger.reserved()) == (50 + 31 + 35, 0)
     assert ledger.records == [("lost", "40", "25", "0")]
-    assert ledger.tag.records[0]["duration_ms"] == "31000"
-    assert ledger.tag.records[0]["reserved_at_ms"] == str(START_MS)
+    assert ledger.tag.book.records[0]["duration_ms"] == "31000"
+    assert ledger.tag.book.records[0]["reserved_at_ms"] == str(START_MS)
     assert ledger.rolled_up()["outcome_lost"] == 1
     assert ledger.reserve(hold(1, *limits)) is None
 
@@ -486,7 +489,7 @@ def test_a_cancel_takes_the_reapers_record_back(ledger: Ledger) -> None:
     assert ledger.cancel(hold(1)) is State.LOST
     assert ledger.left() == 150
     assert ledger.records[-1] == ("lost", "0", "0", "1")
-    assert ledger.tag.records[-1]["flags"] == "cancelled"
+    assert ledger.tag.book.records[-1]["flags"] == "cancelled"
     assert ledger.rolled_up() == {}
     ledger.settle(hold(1, TPM), used(10, 10))
     assert ledger.records[-1] == ("completed", "10", "10", "1")
@@ -520,7 +523,7 @@ def test_a_share_without_labels_keeps_no_record(ledger: Ledger) -> None:
     account = account_of(hold(1, TPM), used(1, 1), keeps_record=False)
     ledger.tag.settle(silent, account, LATER)
 
-    assert (ledger.records, ledger.tag.rollups) == ([], {})
+    assert (ledger.records, ledger.tag.book.rollups) == ([], {})
 
 
 def test_unknown_holds_of_another_epoch_are_charged(ledger: Ledger) -> None:
@@ -533,7 +536,7 @@ def test_unknown_holds_of_another_epoch_are_charged(ledger: Ledger) -> None:
     assert ledger.reserved() == 100
     assert ledger.settle(old, used(30, 20)) is State.HELD
     assert ledger.left() == 100
-    assert ledger.tag.records[0]["reserved_at_ms"] == str(START_MS - REPLAY_MS - 1)
+    assert ledger.tag.book.records[0]["reserved_at_ms"] == str(START_MS - REPLAY_MS - 1)
 
 
 @pytest.mark.parametrize(("age_ms", "charged"), [(REPLAY_MS, 50), (REPLAY_MS + 1, 0)])
@@ -575,7 +578,7 @@ def test_a_cancel_of_an_unknown_hold_remembers_when_it_was_made(
     ledger.cancel(early)
     ledger.settle(early, used(1, 1))
 
-    assert list(ledger.tag.rollups) == [(START_MS - 3_600_000) // 3_600_000]
+    assert list(ledger.tag.book.rollups) == [(START_MS - 3_600_000) // 3_600_000]
 
 
 def test_tombstones_are_forgotten(ledger: Ledger) -> None:
@@ -619,7 +622,7 @@ def test_records_are_bounded(ledger: Ledger) -> None:
         ledger.settle(hold(number), used(1, 1))
 
     assert len(ledger.records) == MAX_RECORDS
-    assert ledger.tag.records[0]["hold"] == hold(1).id
+    assert ledger.tag.book.records[0]["hold"] == hold(1).id
 
 
 def test_a_hold_without_limits_is_a_hold(ledger: Ledger) -> None:
@@ -711,7 +714,7 @@ def test_a_lost_exchange_costs_what_it_can_have_made(ledger: Ledger) -> None:
     ledger.tag.reap(LATER, 9)
 
     assert (spending(ledger).spent, spending(ledger).reserved) == (400 - 40 * 5, 0)
-    assert ledger.tag.records[-1]["cost_nanousd"] == "200"
+    assert ledger.tag.book.records[-1]["cost_nanousd"] == "200"
     assert ledger.rolled_up()["cost_nanousd"] == 200
     ledger.settle(costly(1, BUDGET), replace(used(40, 10), cost_nanousd=150))
     assert spending(ledger).spent == 150
@@ -740,35 +743,6 @@ def test_thresholds_are_told_once(ledger: Ledger) -> None:
     assert ledger.tag.crossings() == ()
 
 
-def test_a_tally_adds_to_its_hour(ledger: Ledger) -> None:
-    """
-    What no record tells stands beside the figures of records, under the same names.
-    """
-    group = "acme\x1facme-ci\x1fgpt-4o\x1fopenai\x1fchat_completions\x1f"
-    ledger.settle(hold(1), used(30, 0))
-    hour = hour_of(START_MS)
-    for _ in range(2):
-        ledger.tag.tally(hour, {f"{group}matched_q": 3}, START_MS)
-
-    assert ledger.tag.rollups[hour][f"{group}matched_q"] == 6
-    assert ledger.tag.rollups[hour][f"{group}input_tokens"] == 30
-
-
-def test_a_tally_is_of_today(ledger: Ledger) -> None:
-    """
-    A processor whose clock is wrong fills no hours of another year.
-    """
-    hour = hour_of(START_MS)
-    for claimed in (0, hour - 25, hour - 24, hour - 1, hour, hour + 1, 10**9):
-        ledger.tag.tally(claimed, {"g": 1}, START_MS)
-
-    assert ledger.tag.rollups == {
-        hour - 24: {"g": 3},
-        hour - 1: {"g": 1},
-        hour: {"g": 3},
-    }
-
-
 def test_who_names_no_user_is_in_no_sum_by_user(ledger: Ledger) -> None:
     """
     Such an exchange is summed once only.
@@ -777,5 +751,87 @@ def test_who_names_no_user_is_in_no_sum_by_user(ledger: Ledger) -> None:
     made = replace(made, subject=replace(made.subject, user=""))
     ledger.settle(made, used(30, 0))
 
-    assert len(ledger.tag.rollups) == 1
-    assert ledger.tag.user_rollups == {}
+    assert len(ledger.tag.book.rollups) == 1
+    assert ledger.tag.book.user_rollups == {}
+
+
+LEASED = (
+    Limit("tpm", Axis.TOKENS, "tenant=acme", 1, 10_000),
+    Limit("slots", Axis.CONCURRENCY, "tenant=acme", 0, 50),
+)
+EACH = Amounts(1, 40, 60)
+LABELLED = dict.fromkeys(LABELS, "-") | dict.fromkeys(
+    ("user", "downgraded_from", "capped_from"), ""
+)
+
+
+def leasing() -> Tag:
+    """A tag with a lease for four exchanges."""
+    tag = Tag()
+    four = Amounts(4, 160, 240)
+    tag.reserve(Share("0-1-lease", LEASED, four, "m", LABELLED, slots=4), START_MS)
+    return tag
+
+
+def part_of_lease(number: int) -> Share:
+    """An exchange that was admitted out of it."""
+    return Share(f"0-1-{number}", LEASED, EACH, "m", lease="0-1-lease")
+
+
+def lease_in(tag: Tag) -> tuple[int, int] | None:
+    """For how many exchanges it is still, and how many tokens; None: it is gone."""
+    lease = tag.holdings.get("0-1-lease")
+    return None if lease is None else (lease.slots, lease.taken[0].taken)
+
+
+def test_an_exchange_is_taken_out_of_its_lease() -> None:
+    """
+    By the first verb that is about it, and once; the last one leaves nothing.
+    """
+    tag = leasing()
+    tag.extend(part_of_lease(1), 5, START_MS)
+    tag.extend(part_of_lease(1), 6, START_MS)
+    assert lease_in(tag) == (3, 300)
+    tag.cancel("0-1-2", START_MS, share=part_of_lease(2))
+    tag.cancel("0-1-2", START_MS, share=part_of_lease(2))
+    assert lease_in(tag) == (2, 200)
+    account = Account(Amounts(1, 10, 10), 0, 0)
+    for number in (3, 4, 5):
+        tag.settle(part_of_lease(number), account, START_MS)
+
+    assert lease_in(tag) is None
+    [bucket] = tag.levels.buckets.values()
+    assert (bucket.reserved, bucket.remaining) == (100, 10_000 - 100 - 3 * 20)
+
+
+def test_the_rest_of_a_lease_is_given_back_once() -> None:
+    """
+    Said again, it changes nothing; nor does it of a lease that nobody knows.
+    """
+    tag = leasing()
+    for _ in range(2):
+        was = tag.give_back("0-1-lease", Amounts(3, 120, 180), 3, START_MS)
+        assert was is State.HELD
+    assert lease_in(tag) == (1, 100)
+
+    assert tag.give_back("0-1-other", EACH, 1, START_MS) is None
+
+
+def test_a_lost_lease_is_charged_whole_and_corrected() -> None:
+    """
+    What settles late takes its part of the charge, and what is given back all of it.
+    """
+    tag = leasing()
+    tag.reap(START_MS + 40_000, 20)
+    [bucket] = tag.levels.buckets.values()
+    assert (bucket.reserved, bucket.used) == (0, 400)
+    account = Account(Amounts(1, 10, 10), 0, 0)
+    tag.settle(part_of_lease(1), account, START_MS + 40_000)
+    assert lease_in(tag) == (3, 300)
+    tag.give_back("0-1-lease", Amounts(3, 120, 180), 3, START_MS + 40_000)
+
+    [bucket] = tag.levels.buckets.values()
+    assert (bucket.reserved, bucket.used) == (0, 20)
+    figures = [(each["output_tokens"], each["flags"]) for each in tag.book.records]
+    assert figures == [("240", ""), ("180", ""), ("0", "cancelled")]
+    assert not any(sum(figures.values()) for figures in tag.book.rollups.values())

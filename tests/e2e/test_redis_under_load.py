@@ -96,6 +96,25 @@ async def watched_load(
         yield GatewayLoad(scene.pod, scene.upstream, NAMES)
 
 
+async def test_a_planned_failover(
+    watched: SentinelFleet, watched_load: GatewayLoad
+) -> None:
+    """
+    SENTINEL FAILOVER: the former primary takes calls for some time that the new one never
+    hears of. They are told to it again.
+    """
+    load = watched_load
+    former = watched.primary()
+    async with load.running():
+        await load.goes_on()
+        await asyncio.to_thread(watched.fail_over)
+        await load.goes_on()
+    await all_is_well(load)
+    # As Sentinels do themselves, some ten seconds later.
+    ask(former.server, "REPLICAOF", "127.0.0.1", watched.primary().port)
+    watched.be_quick()
+
+
 async def test_a_primary_that_dies(
     watched: SentinelFleet, watched_load: GatewayLoad
 ) -> None:

@@ -271,6 +271,9 @@ GOLDEN: Mapping[str, Golden] = {
     "ephemeral-containers": Golden(_bare(_pod(_EPHEMERAL))),
     "strict-and-patient": Golden(_deployment(_STRICT)),
     "every-option": Golden(_deployment(_MANY, **_EVERY_OPTION)),
+    "transparent": Golden(
+        _deployment(_ISTIO, transparent="api.openai.com, vllm.shop:8000")
+    ),
     "no-credentials": Golden(
         _deployment(), {"credentials-secret": "", "apis": "openai"}
     ),

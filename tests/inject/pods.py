@@ -94,6 +94,7 @@ def settings() -> st.SearchStrategy[Settings]:
         api_key=st.sampled_from([None, KeyIn("keys", "app")]),
         containers=st.sampled_from([(), ("app",), ("app", "worker")]),
         apis=st.sampled_from([tuple(APIS), ("openai",)]),
+        guarded=st.sampled_from([(), ("api.openai.com",)]),
         port=st.sampled_from([4000, 4100]),
     )
     return made.filter(lambda s: s.policy is not None or s.governance_key != "")

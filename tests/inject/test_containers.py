@@ -133,10 +133,36 @@ def test_native_ones_have_no_hook() -> None:
 
 def test_plain_ones_wait_for_the_app() -> None:
     """Each ends once the app has stopped calling."""
-    for container in made(Settings(admin_port=4444), native=False):
+    processor, envoy = made(Settings(admin_port=4444), native=False)
+    for container in (processor, envoy):
         assert "restartPolicy" not in container
         hook = container["lifecycle"]["preStop"]["httpGet"]
-        assert hook == {"path": "/quiet?seconds=25", "port": 4444}
+        assert hook == {"path": "/quiet?seconds=16", "port": 4444}
+    # What is left of the pod's thirty seconds, less five to flush and leave.
+    assert (
+        processor["command"][processor["command"].index("--drain-seconds") + 1] == "9"
+    )
+
+
+def test_a_plain_envoy_waits() -> None:
+    """Both start at once, so it starts when what it starts with is there."""
+    _, native = made(Settings())
+    _, plain = made(Settings(), native=False)
+    bootstrap = "/run/tokenweir/xds/bootstrap.json"
+
+    assert plain["command"] == ["tokenweir", "after", bootstrap, *native["command"]]
+    args = _parser().parse_args(plain["command"][1:])
+    assert (args.program, args.arguments) == ("envoy", native["command"][1:])
+
+
+def test_a_pod_without_patience() -> None:
+    """What there is not, nobody waits for."""
+    processor, _ = sidecars(Settings(), 0, native=False)
+
+    assert processor["lifecycle"]["preStop"]["httpGet"]["path"] == "/quiet?seconds=0"
+    assert (
+        processor["command"][processor["command"].index("--drain-seconds") + 1] == "1"
+    )
 
 
 def test_resources() -> None:

@@ -39,14 +39,14 @@ def applied(before: Any, operations: list[dict[str, Any]]) -> Any:
     return patched["root"]
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(JSON, JSON)
 def test_it_leads_there(before: Any, after: Any) -> None:
     """Whatever the two are."""
     assert applied(before, list(patch(before, after, "/root"))) == after
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(pods(), any_settings())
 def test_pods(pod: dict[str, Any], given_settings: Settings) -> None:
     """A pod gets its sidecars by additions only."""

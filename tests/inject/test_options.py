@@ -29,6 +29,7 @@ VALUES: dict[str, tuple[str, Any]] = {
     "key-secret": ("mine", KeyIn("mine", "key")),
     "containers": ("app, worker", ("app", "worker")),
     "apis": ("openai,gemini", ("openai", "gemini")),
+    "transparent": ("api.openai.com, a:8000", ("api.openai.com", "a:8000")),
     "image": ("example.test:5000/tokenweir@sha256:ab", None),
     "image-pull-policy": ("Always", "Always"),
     "log-level": ("debug", "debug"),
@@ -42,6 +43,7 @@ ATTRIBUTES = {
     "credentials-secret": "credentials",
     "certificates-secret": "certificates",
     "key-secret": "api_key",
+    "transparent": "guarded",
 }
 WRONG = {
     "tenant": "a b",
@@ -52,6 +54,7 @@ WRONG = {
     "key-secret": "UPPER",
     "containers": "app;worker",
     "apis": "openai,mistral",
+    "transparent": "https://api.openai.com",
     "image": "a b",
     "image-pull-policy": "Sometimes",
     "log-level": "loud",

@@ -49,6 +49,7 @@ class Load:
         store: The ledger.
         tags: Where.
         capacity_nanousd: Of each tag's budget.
+        is_repeated: What was settled last is said again after losses, as processors do.
         settled: How many were granted, and settled.
         refused: How many had no answer, and were cancelled.
         denied: How many were over the budget.
@@ -58,6 +59,7 @@ class Load:
     store: RedisStore
     tags: Sequence[str]
     capacity_nanousd: int = 10**12
+    is_repeated: bool = False
     settled: int = 0
     refused: int = 0
     denied: int = 0
@@ -67,7 +69,10 @@ class Load:
     _started: int = 0
 
     def __post_init__(self) -> None:
-        self._ledger = SpooledLedger(TaggedLedger(self.store), Recorder())
+        lineage = self.store if self.is_repeated else None
+        ledger = TaggedLedger(self.store)
+        self._ledger = SpooledLedger(ledger, Recorder(), lineage=lineage)
+        self.store.link.when_back(self._ledger.repeat)
 
     @property
     def limits(self) -> tuple[Limit, ...]:

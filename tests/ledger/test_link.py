@@ -364,7 +364,8 @@ async def test_a_call_that_does_not_end(
     own_server: Server, events: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has no answer at its deadline, whatever it does about that; nor waits `close`."""
-    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.05)
+    for seconds in ("CLOSE_SECONDS", "PATIENT_SECONDS"):
+        monkeypatch.setattr(module, seconds, 0.05)
     link, over = Link(own_server.url, events, deadline_seconds=0.05), asyncio.Event()
 
     async def hang(*_: object) -> None:

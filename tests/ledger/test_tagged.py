@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -52,9 +52,17 @@ class ScriptedStore:
         """Take it, unless the tag is broken."""
         self.note("settle", tag, share, "recorded" if account.record else "")
 
-    async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> bool:
+    async def cancel(
+        self,
+        tag: str,
+        hold_id: str,
+        *,
+        unclaimed_only: bool,
+        share: Share | None = None,
+    ) -> bool:
         """Take it, unless the tag is broken; under the first tag it is nobody's."""
-        self.asked.append(("cancel", tag, hold_id, str(unclaimed_only)))
+        lease = () if share is None else (share.lease,)
+        self.asked.append(("cancel", tag, hold_id, str(unclaimed_only), *lease))
         self.check(tag)
         if self.fails_to_cancel:
             raise LedgerUnavailableError(f"cancel {tag}")
@@ -176,6 +184,17 @@ async def test_the_first_tag_says_whose_a_hold_is() -> None:
     assert [asked[:2] for asked in store.asked] == [
         ("cancel", part.tag) for part in PARTS
     ]
+
+
+async def test_what_is_a_part_of_a_lease_says_so() -> None:
+    """
+    Whoever gives it back tells what it is to be taken out of.
+    """
+    store = ScriptedStore()
+    hold = replace(HOLD, parts=PARTS[:1], lease="a lease")
+    await TaggedLedger(store).cancel(hold)
+
+    assert store.asked == [("cancel", PARTS[0].tag, HOLD.id, "False", "a lease")]
 
 
 async def test_only_the_first_tag_is_told_the_record() -> None:

@@ -29,7 +29,7 @@ def test_a_share_is_written_with_its_lengths() -> None:
     """
     Lists go with their number before them, so that nothing can be mistaken.
     """
-    head = ["1-2-3", "gpt-4o", 1, 40, 60, 77, 5, 2]
+    head = ["1-2-3", "gpt-4o", 1, 40, 60, 77, 5, 1, "", 2]
     first = ["tpm|tokens_per_minute|tenant=acme", "tokens_per_minute", 60, 100, 0]
     second = ["slots|concurrency|tenant=acme", "concurrency", 0, 3, 1]
 
@@ -44,6 +44,8 @@ def test_a_share_is_written_with_its_lengths() -> None:
         0,
         "",
     ]
+    leased = wire.share_arguments(replace(SHARE, lease="a lease", slots=7))
+    assert leased[7:9] == [7, "a lease"]
 
 
 def test_a_budget_is_written_with_its_windows() -> None:
@@ -55,7 +57,7 @@ def test_a_budget_is_written_with_its_windows() -> None:
     first = ["budget|budget_usd|tenant=acme", "budget_usd", 0, 900, 0]
     turns = [0, 86_400_000, 172_800_000, 259_200_000]
 
-    assert wire.share_arguments(share)[8:] == [
+    assert wire.share_arguments(share)[10:] == [
         *(*first, 1_000, *turns, "50/80/95"),
         *(*first, 900, *turns, "-"),
         "",
@@ -144,9 +146,9 @@ def test_a_denial_that_is_staggered_is_read() -> None:
     assert isinstance(answer, Denied)
     assert [why.return_ms for why in answer.failures] == [90_400]
     assert [why.return_ms for why in answer.shadowed] == [1_000]
-    assert (arguments[12:14], arguments[18]) == ([2, "-"], 1)
+    assert (arguments[14:16], arguments[20]) == ([2, "-"], 1)
     own = replace(SHARE, limits=(replace(limits[0], queue="a1"),))
-    assert wire.share_arguments(own)[12:14] == [2, "a1"]
+    assert wire.share_arguments(own)[14:16] == [2, "a1"]
 
 
 def test_a_grant_without_limits_is_read() -> None:

@@ -18,6 +18,7 @@ from tokenweir.stack.child import ChildSpec
 from tokenweir.stack.folder import BOOTSTRAP, StateFolder
 from tokenweir.stack.programs import Programs
 from tokenweir.stack.settings import StackSettings
+from tokenweir.transport.choice import Transport
 
 ENV = {
     "PATH": "/usr/bin",
@@ -124,6 +125,15 @@ def test_a_slow_machine_is_no_outage(demo: Blueprint) -> None:
     timeout_ms = int(option(children(demo)["processor-0"], "--ledger-timeout-ms"))
 
     assert 200 < timeout_ms < demo.envoy_settings().admission_timeout_ms
+
+
+@pytest.mark.parametrize("transport", Transport)
+def test_transport(demo: Blueprint, transport: Transport) -> None:
+    """Processors serve Envoy in the way that was asked for."""
+    settings = replace(demo.settings, transport=transport)
+    processor = children(replace(demo, settings=settings))["processor-0"]
+
+    assert option(processor, "--transport") == transport.value
 
 
 def test_all_listen_on_this_machine_only(demo: Blueprint) -> None:

@@ -6,6 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tokenweir.telemetry.estimates import EstimateMetrics
 from tokenweir.telemetry.instruments import Instruments
+from tokenweir.telemetry.leases import LeaseMetrics
 
 OBSERVABILITY = Path(__file__).parents[2] / "docs" / "observability.md"
 
@@ -15,6 +16,7 @@ def families() -> dict[str, str]:
     registry = CollectorRegistry()
     Instruments(registry)
     EstimateMetrics(registry)
+    LeaseMetrics(registry)
     return {
         metric.name: metric.type
         for metric in registry.collect()

@@ -256,7 +256,7 @@ async def test_arithmetic_is_told(
     assert counted.tokens > 1
 
 
-@pytest.mark.parametrize("size", [3_000, 30_000, 300_000])
+@pytest.mark.parametrize("size", [3_000, 12_000, 30_000, 300_000])
 async def test_size_changes_the_way_but_not_the_count(
     tokens: TokenCounter, size: int
 ) -> None:
@@ -297,7 +297,7 @@ async def test_hostile_texts_do_not_delay_others(tokens: TokenCounter) -> None:
     await asyncio.sleep(0)
 
     tiny = await tokens.count_prompt(ask("hello"), "gpt-4o", None)
-    ordinary = await tokens.count_prompt(ask("hello " * 2_000), "gpt-4o", None)
+    ordinary = await tokens.count_prompt(ask("hello " * 4_000), "gpt-4o", None)
     waiting = sum(not task.done() for task in hostile)
     release.set()
     counts = [counted.tokens for counted in await asyncio.gather(*hostile)]
@@ -338,10 +338,10 @@ async def test_a_job_that_waited_too_long_is_estimated(tokens: TokenCounter) -> 
     moments = iter([0.0])
     tokens.clock = lambda: next(moments, 1_000.0)
 
-    counted = await tokens.count_prompt(ask("hello " * 2_000), "gpt-4o", None)
+    counted = await tokens.count_prompt(ask("hello " * 4_000), "gpt-4o", None)
 
     assert counted.source is Source.ESTIMATED
-    assert counted.tokens >= 2_000
+    assert counted.tokens >= 4_000
 
 
 @pytest.mark.parametrize(
@@ -369,6 +369,38 @@ async def test_media_are_looked_into_in_a_thread(
 
     [name] = threads
     assert name.startswith(thread)
+
+
+@pytest.mark.parametrize(
+    ("size", "is_fast", "thread"),
+    [
+        (3_900, False, "MainThread"),
+        (4_100, False, "tokens-short"),
+        (15_900, True, "MainThread"),
+        (16_100, True, "tokens-short"),
+        (64_100, True, "tokens-long"),
+    ],
+)
+async def test_what_takes_no_time_is_counted_on_the_loop(
+    tokens: TokenCounter,
+    monkeypatch: pytest.MonkeyPatch,
+    size: int,
+    is_fast: bool,
+    thread: str,
+) -> None:
+    """A fast encoder gets through more of it; generated text likewise."""
+    threads = []
+
+    def note(*_: object) -> Encode:
+        threads.append(threading.current_thread().name)
+        return lambda text: range(len(text))
+
+    monkeypatch.setattr(Vocabularies, "get", note)
+    monkeypatch.setattr(Vocabularies, "is_fast", lambda *_: is_fast)
+    await tokens.count_prompt(ask("a" * size), "gpt-4o", None)
+    await tokens.count_texts(["a" * size], "gpt-4o", None)
+
+    assert {name.rpartition("_")[0] or name for name in threads} == {thread}
 
 
 async def test_media_that_come_too_late_cost_the_most(tokens: TokenCounter) -> None:
@@ -406,11 +438,11 @@ async def test_a_panic_is_an_estimate(
     )
     monkeypatch.setattr(counter._vocabularies, "get", broken)
 
-    counted = await counter.count_prompt(ask("hello " * 2_000), "gpt-4o", None)
+    counted = await counter.count_prompt(ask("hello " * 4_000), "gpt-4o", None)
     counter.close()
 
     assert counted.source is Source.ESTIMATED
-    assert counted.tokens >= 2_000
+    assert counted.tokens >= 4_000
     assert faults == [("counting tokens", "PanicException")]
 
 
@@ -438,10 +470,10 @@ async def test_a_closed_counter_estimates(tokens: TokenCounter) -> None:
     """After the end there is still an answer."""
     tokens.close()
 
-    counted = await tokens.count_prompt(ask("hello " * 2_000), "gpt-4o", None)
+    counted = await tokens.count_prompt(ask("hello " * 4_000), "gpt-4o", None)
 
     assert counted.source is Source.ESTIMATED
-    assert counted.tokens >= 2_000
+    assert counted.tokens >= 4_000
 
 
 async def test_cancelling_is_not_swallowed(tokens: TokenCounter) -> None:

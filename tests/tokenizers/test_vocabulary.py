@@ -142,3 +142,16 @@ def test_ctrl_c_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vocabulary_module, "fast_encoder", stop)
     with pytest.raises(KeyboardInterrupt):
         Vocabularies(lambda *_: None).get(O200K)
+
+
+def test_what_is_fast_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it is loaded, and of each vocabulary by itself; tiktoken is not."""
+    fakes = {O200K: lambda text: range(len(text))}
+    monkeypatch.setattr(vocabulary_module, "fast_encoder", fakes.get)
+    vocabularies = Vocabularies(lambda *_: None)
+
+    assert not vocabularies.is_fast(O200K)
+    assert vocabularies.get(O200K) is fakes[O200K]
+    assert vocabularies.get(CL100K) is not None
+    assert vocabularies.is_fast(O200K)
+    assert not vocabularies.is_fast(CL100K)

@@ -41,7 +41,7 @@ from tokenweir.extproc.session import (
     Session,
     Sessions,
 )
-from tokenweir.transport.grpc_aio import GrpcAioServer
+from tokenweir.transport.choice import Transport, make_server
 
 HEAD = request_headers()
 BODY = request_body(chat(max_tokens=100))
@@ -84,12 +84,15 @@ class Watched(Sessions):
 class Peer:
     """A server over fakes, and a client of it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, transport: Transport) -> None:
         self.kit = Kit()
         self.path = folder / "sidecar.sock"
         self.sessions = Watched(self.kit)
-        self.server = GrpcAioServer(
-            (ExternalProcessor(self.sessions),), self.path, self.kit.recorder
+        self.server = make_server(
+            transport,
+            (ExternalProcessor(self.sessions),),
+            self.path,
+            self.kit.recorder,
         )
         self.channel = grpc.aio.insecure_channel(
             f"unix:{self.path}",
@@ -116,11 +119,17 @@ class Peer:
         await self.kit.quiet()
 
 
+@pytest.fixture(params=Transport)
+def transport(request: pytest.FixtureRequest) -> Transport:
+    """Each of them, one after the other."""
+    return Transport(request.param)
+
+
 @pytest.fixture
-async def peer() -> AsyncIterator[Peer]:
+async def peer(transport: Transport) -> AsyncIterator[Peer]:
     """Return a running server's peer, and stop both."""
     folder = Path(tempfile.mkdtemp(prefix="tw-"))  # short enough for a socket
-    peer = Peer(folder)
+    peer = Peer(folder, transport)
     await peer.server.start()
     yield peer
     await peer.channel.close()
@@ -174,10 +183,10 @@ async def test_socket_is_private(peer: Peer) -> None:
     assert stat.S_IMODE(mode) == 0o600
 
 
-async def test_stale_socket(tmp_path: Path) -> None:
+async def test_stale_socket(transport: Transport) -> None:
     """What a killed predecessor left at the path is replaced."""
     folder = Path(tempfile.mkdtemp(prefix="tw-"))
-    peer = Peer(folder)
+    peer = Peer(folder, transport)
     peer.path.write_text("stale")
     await peer.server.start()
     call = peer.call("admission")

@@ -23,6 +23,8 @@ MAX_QUIET_SECONDS = 3_600.0
 # One for each container of a pod that ends, and some that were given up.
 MAX_WAITING = 16
 _POLL_SECONDS = 0.05
+# Envoy answers nothing that is older than HTTP/1.1.
+_QUESTION = b"GET /ready HTTP/1.1\r\nhost: envoy\r\nconnection: close\r\n\r\n"
 
 
 class Quiet:
@@ -91,7 +93,7 @@ class Beside:
     async def _says_so(self) -> bool:
         reader, writer = await asyncio.open_unix_connection(self.admin)
         try:
-            writer.write(b"GET /ready HTTP/1.0\r\nhost: envoy\r\n\r\n")
+            writer.write(_QUESTION)
             await writer.drain()
             status = await reader.readline()
         except ValueError:  # a line without end

@@ -140,4 +140,6 @@ def _callers(policy: Policy) -> Iterator[Caller]:
 def _closed(caller: Caller) -> bool:
     """Tell it of one caller: one closed quota closes, as in `core.admission`."""
     modes = [quota.on_ledger_failure for quota in caller.quotas if not quota.shadow]
-    return OnLedgerFailure.CLOSED in (modes or [caller.tenant.on_ledger_failure])
+    # What is bounded is soon closed.
+    refusing = {OnLedgerFailure.CLOSED, OnLedgerFailure.BOUNDED}
+    return not refusing.isdisjoint(modes or [caller.tenant.on_ledger_failure])

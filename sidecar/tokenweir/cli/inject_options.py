@@ -69,6 +69,8 @@ def inject_settings(args: argparse.Namespace) -> Settings:
     settings = replace(settings, fixed=_fixed(args.fix))
     if args.governance_key is not None:
         settings = replace(settings, governance_key=_public_text(args.governance_key))
+    elif settings.policy is None:
+        raise OptionError(["policy: ledger needs --governance-key"])
     return settings
 
 

@@ -30,6 +30,9 @@ SUBCOMMANDS = (
     "render",
     "inject",
     "uninject",
+    "webhook",
+    "guard",
+    "after",
     "schema",
 )
 

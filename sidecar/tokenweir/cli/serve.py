@@ -13,6 +13,7 @@ from tokenweir.cli.envoy_options import add_envoy_options, envoy_settings
 from tokenweir.cli.ledger_option import HELP as LEDGER_HELP
 from tokenweir.cli.ledger_option import ledger_url
 from tokenweir.cli.numbers import MAX_PORT, number
+from tokenweir.cli.transport_option import add_transport_option
 from tokenweir.core.errors import TokenweirError
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def add_parser(subparsers: Any) -> None:
         metavar="S",
         help="how long open exchanges may take after SIGTERM (default: %(default)s)",
     )
+    add_transport_option(parser)
     add_envoy_options(parser)
     parser.set_defaults(run=run)
 
@@ -126,6 +128,7 @@ def run(args: argparse.Namespace) -> int:
             admin_host=host,
             admin_port=port,
             drain_seconds=float(args.drain_seconds),
+            transport=args.transport,
             envoy=envoy,
             envoy_binary=args.envoy_binary,
         ),

@@ -13,6 +13,7 @@ from tokenweir.cli.ledger_option import HELP as LEDGER_HELP
 from tokenweir.cli.ledger_option import LedgerOptionError, ledger_url
 from tokenweir.cli.numbers import number, port
 from tokenweir.cli.problems import tell
+from tokenweir.cli.transport_option import add_transport_option
 
 MAX_WORKERS = 64
 
@@ -60,6 +61,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="N",
         help="processors (default: %(default)s)",
     )
+    add_transport_option(parser)
     parser.add_argument(
         "--log-dir",
         type=Path,
@@ -91,6 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
         admin_port=arguments.admin_port,
         ledger_url=url,
         workers=arguments.workers,
+        transport=arguments.transport,
         log_dir=arguments.log_dir,
     )
     terminal = Terminal(sys.stdout, os.environ)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from tokenweir.config.name_pattern import any_overlap
+from tokenweir.core.name_pattern import matches as is_among
 from tokenweir.core.policy import (
     ApiKey,
     Budget,
@@ -14,7 +15,6 @@ from tokenweir.core.policy import (
     Quota,
     Tenant,
 )
-from tokenweir.core.policy import matches as is_among
 
 
 class BudgetAdvice:

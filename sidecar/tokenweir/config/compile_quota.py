@@ -67,6 +67,7 @@ def compile_quota(
         ),
         budget=_budget(entry) if axis in BUDGETS else None,
         staggered=entry.stagger,
+        leased=entry.leases,
     )
 
 

@@ -73,7 +73,7 @@ def covers(other: Quota, quota: Quota) -> bool:
 
 
 def _holds(quota: Quota) -> bool:
-    return quota.on_ledger_failure is OnLedgerFailure.CLOSED
+    return quota.on_ledger_failure is not OnLedgerFailure.OPEN
 
 
 def _is_everybodys(quota: Quota) -> bool:

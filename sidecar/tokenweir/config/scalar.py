@@ -78,7 +78,14 @@ RouteName = Literal[
     "other",
 ]
 PartitionKey = Literal["tenant", "key", "user", "route", "model", "provider"]
-LedgerFailure = Literal["closed", "open"]
+LedgerFailure = Literal["closed", "open", "bounded"]
+Leases = Annotated[
+    bool,
+    Field(
+        description="Processors take slices of the limit and admit out of those by "
+        "themselves, where all limits of a request have it: see leases.md."
+    ),
+]
 
 # Only requests on these have tokens, and cost something.
 TOKEN_ROUTES = frozenset(

@@ -26,6 +26,7 @@ from tokenweir.config.scalar import (
     BodyLimit,
     Credential,
     DialectName,
+    Leases,
     LedgerFailure,
     ModelFamilies,
     ModelFamily,
@@ -217,6 +218,7 @@ class QuotaEntry(BudgetFields):
         "headers, to come back one after the other: later than their true wait by at "
         "most a minute. Not for budgets.",
     )
+    leases: Leases = False
     models: ModelFamilies | None = Field(
         default=None,
         description="Only for these models (names; a `*` at the end for a family).",
@@ -226,8 +228,8 @@ class QuotaEntry(BudgetFields):
     )
     on_ledger_failure: LedgerFailure | None = Field(
         default=None,
-        description="What follows if the ledger gives no answer: `closed` refuses "
-        "with 503, `open` admits and settles later. Without it: the tenant's.",
+        description="If the ledger gives no answer: `closed` refuses with 503, `open` "
+        "admits, `bounded` does within `leases`. Without it: the tenant's.",
     )
     name: QuotaName | None = Field(
         default=None,
@@ -373,8 +375,7 @@ class PolicyFile(Entry):
         json_schema_extra={"default": "8MiB"},
     )
     on_ledger_failure: LedgerFailure = Field(
-        default="closed",
-        description="Default for tenants: see there.",
+        default="closed", description="Default for tenants: see there."
     )
     calibration: Calibration = True
     prices: PricesEntry = Field(

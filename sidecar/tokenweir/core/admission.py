@@ -19,6 +19,7 @@ from tokenweir.core.downgrade import Attempt
 from tokenweir.core.hold import Amounts, Part, Subject, amount_of
 from tokenweir.core.identify import Caller, Door, Entry
 from tokenweir.core.limits import enforced, parts_of
+from tokenweir.core.name_pattern import matches
 from tokenweir.core.partition import user_code
 from tokenweir.core.policy import (
     Axis,
@@ -28,7 +29,6 @@ from tokenweir.core.policy import (
     Policy,
     Provider,
     Quota,
-    matches,
 )
 from tokenweir.core.price import PICOUSD_PER_NANOUSD, ModelPrice, TokenClass, Unpriced
 from tokenweir.core.rejection import (
@@ -257,12 +257,16 @@ def _yields(quota: Quota) -> bool:
     return budget is not None and budget.on_exceeded is not OnExceeded.BLOCK
 
 
+# What holds if quotas say different things, the strictest first.
+_STRICTEST = (OnLedgerFailure.CLOSED, OnLedgerFailure.BOUNDED, OnLedgerFailure.OPEN)
+
+
 def _on_ledger_failure(caller: Caller, quotas: Iterable[Quota]) -> OnLedgerFailure:
     modes = [quota.on_ledger_failure for quota in quotas if not quota.shadow]
     if not modes:
         return caller.tenant.on_ledger_failure
     # One quota that must hold is enough.
-    return min(modes, key=lambda mode: mode is not OnLedgerFailure.CLOSED)
+    return min(modes, key=_STRICTEST.index)
 
 
 def output_ceiling(plan: Plan, request: ModelRequest, input_tokens: int) -> int:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from tokenweir.core.cap import Cap
 from tokenweir.core.dialects.base import ModelRequest
 from tokenweir.core.hold import UNSET
-from tokenweir.core.policy import matches
+from tokenweir.core.name_pattern import matches
 from tokenweir.core.rejection import Malformed
 
 # The least that Anthropic takes as a budget.

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 from tokenweir.core.hold import Limit
 from tokenweir.core.holding import key_of
+from tokenweir.core.name_pattern import matches
 from tokenweir.core.partition import shared_tag_of, tag_of
-from tokenweir.core.policy import OnExceeded, Policy, Quota, matches
+from tokenweir.core.policy import OnExceeded, Policy, Quota
 
 # What is written in place of what a request does not name.
 NOBODY = "-"

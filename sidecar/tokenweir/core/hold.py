@@ -37,6 +37,8 @@ class Limit:
         staggered: Who is refused is told a moment of its own (see `core.stagger`).
         queue: Who is told moments one after the other: the tenant's callers, by its
             code, where others have the limit, too; ``""``: all.
+        leased: May be admitted out of a slice of it (see `core.lease`).
+        bounded: Ditto, also while the ledger is silent.
     """
 
     quota: str
@@ -50,6 +52,8 @@ class Limit:
     hard_limit: int = 0
     staggered: bool = False
     queue: str = ""
+    leased: bool = False
+    bounded: bool = False
 
     @property
     def most(self) -> int:
@@ -147,6 +151,8 @@ class Hold:
         subject: Who asked whom for what.
         output_nanousd: Of each output token, rounded down: what an exchange that
             nobody settles is charged less or more for.
+        lease: Id of the hold that it is a part of until it is extended or ends, see
+            `tokenweir.core.lease`; ``""``: it is one of its own.
     """
 
     id: str
@@ -154,6 +160,7 @@ class Hold:
     amounts: Amounts
     subject: Subject
     output_nanousd: int = 0
+    lease: str = ""
 
 
 class Outcome(enum.StrEnum):
@@ -230,11 +237,13 @@ class Granted:
         epoch: The ledger's, for the ids to come.
         states: Of every limit that was taken from.
         shadowed: Quotas in shadow mode that would have refused.
+        lease: See `Hold`.
     """
 
     epoch: str
     states: tuple[LimitState, ...] = ()
     shadowed: tuple[QuotaFailure, ...] = ()
+    lease: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,8 @@ class Share:
         model: What answers: output rates are learned by it.
         labels: Of the usage record; empty: another share keeps the record.
         output_nanousd: Of each output token, rounded down.
+        lease: See `tokenweir.core.hold.Hold`.
+        slots: How many exchanges it is for: one, or if it is a lease, more.
 
     Raises:
         ValueError: A number is out of range.
@@ -109,6 +111,8 @@ class Share:
     model: str
     labels: Mapping[str, str] = field(default_factory=dict)
     output_nanousd: int = 0
+    lease: str = ""
+    slots: int = 1
 
     def __post_init__(self) -> None:
         amounts = self.amounts
@@ -178,12 +182,13 @@ class Holding:
         amounts: What is reserved; if lost or settled: what was charged.
         taken: By limit, without the limits in shadow mode that it did not fit into.
         progress: Output tokens that were reported so far.
-        claimed: It was extended at least once.
+        claimed: It was extended at least once; of a lease: its rest was given back.
         model: See `Share`.
         labels: See `Share`.
         recorded: What rollups hold of it; None: there is no record yet.
         answer: What the reserve was answered with, for when it comes again.
         output_nanousd: See `Share`.
+        slots: See `Share`; of a lease: for how many it is still.
     """
 
     state: State
@@ -198,6 +203,7 @@ class Holding:
     recorded: Mapping[str, int] | None = None
     answer: Granted | None = None
     output_nanousd: int = 0
+    slots: int = 1
 
 
 def share_of(hold: Hold, part: Part, *, keeps_record: bool) -> Share:
@@ -210,6 +216,7 @@ def share_of(hold: Hold, part: Part, *, keeps_record: bool) -> Share:
         hold.subject.model,
         labels,
         hold.output_nanousd,
+        hold.lease,
     )
 
 

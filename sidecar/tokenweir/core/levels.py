@@ -20,7 +20,7 @@ from tokenweir.core.hold import Amounts, Limit, LimitState, amount_of
 from tokenweir.core.holding import Holding, State, Taken, key_of
 from tokenweir.core.policy import BUDGETS, Axis
 from tokenweir.core.rejection import QuotaFailure
-from tokenweir.core.slots import MAX_DURATION_MS, Slots
+from tokenweir.core.slots import MAX_DURATION_MS, Slots, slot_names
 from tokenweir.core.window import Window
 
 # What has no level that is earned back.
@@ -45,15 +45,19 @@ class Levels:
     cursors: dict[str, int] = field(default_factory=dict)
 
     def failure(
-        self, limit: Limit, amounts: Amounts, now_ms: int
+        self, limit: Limit, amounts: Amounts, now_ms: int, slots: int = 1
     ) -> QuotaFailure | None:
-        """Return why *amounts* do not fit into *limit* now; None: they do."""
+        """
+        Return why *amounts* do not fit into *limit* now; None: they do.
+
+        *slots* is how many exchanges they are for.
+        """
         requested = amount_of(limit.axis, amounts)
         if limit.axis is Axis.CONCURRENCY:
-            slots = self._slots(key_of(limit))
-            used, reserved = 0, slots.prune(now_ms)
-            wait_ms = slots.wait_ms(limit.capacity)
-            fits = reserved < limit.capacity
+            taken = self._slots(key_of(limit))
+            used, reserved = 0, taken.prune(now_ms)
+            wait_ms = taken.wait_ms(limit.capacity)
+            fits = reserved + slots <= limit.capacity
         elif limit.axis in BUDGETS:
             spending = self._spending(key_of(limit), _window(limit, now_ms))
             used, reserved = spending.spent, spending.reserved
@@ -158,7 +162,8 @@ class Levels:
             was_reserved = taken.taken if before.state is State.HELD else 0
             reserve = (0 if until_ms is None else amount) - was_reserved
             if taken.axis is Axis.CONCURRENCY:
-                self._occupy(taken.key, hold_id, until_ms)
+                amount = before.slots
+                self._occupy(taken, hold_id, amount, until_ms)
             elif taken.axis in BUDGETS:
                 self._spend(taken, amount - taken.taken - reserve, reserve)
             else:
@@ -185,12 +190,16 @@ class Levels:
             if taken.axis is Axis.CONCURRENCY and duration_ms:
                 self._slots(taken.key).learn(duration_ms)
 
-    def _occupy(self, key: str, hold_id: str, until_ms: int | None) -> None:
-        slots = self._slots(key)
-        if until_ms is None:
-            slots.until_ms.pop(hold_id, None)
-        else:
-            slots.until_ms[hold_id] = until_ms
+    def _occupy(
+        self, taken: Taken, hold_id: str, count: int, until_ms: int | None
+    ) -> None:
+        slots = self._slots(taken.key)
+        names = slot_names(hold_id, max(count, taken.taken))
+        kept = 0 if until_ms is None else count
+        for name in names[kept:]:
+            slots.until_ms.pop(name, None)
+        if until_ms is not None:
+            slots.until_ms.update(dict.fromkeys(names[:kept], until_ms))
 
     def _spend(self, taken: Taken, spent: int, reserve: int) -> None:
         if not spent and not reserve:

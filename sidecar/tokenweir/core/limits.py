@@ -15,7 +15,7 @@ from types import MappingProxyType
 from tokenweir.core.budget import MAX_SPENT
 from tokenweir.core.hold import Limit, Part
 from tokenweir.core.partition import queue_of, shared_tag_of, tag_of
-from tokenweir.core.policy import Axis, Budget, OnExceeded, Quota
+from tokenweir.core.policy import Axis, Budget, OnExceeded, OnLedgerFailure, Quota
 from tokenweir.core.window import Calendar, windows_at
 
 # What a budget slows down.
@@ -83,7 +83,13 @@ def _limit(quota: Quota, partition: str, now_ms: int, *, is_relaxed: bool) -> Li
         budget.thresholds if budget else (),
         _hard_limit(budget) if budget and is_relaxed else 0,
         quota.staggered,
+        leased=quota.leased,
+        bounded=_is_bounded(quota),
     )
+
+
+def _is_bounded(quota: Quota) -> bool:
+    return quota.leased and quota.on_ledger_failure is OnLedgerFailure.BOUNDED
 
 
 def _hard_limit(budget: Budget) -> int:
@@ -111,6 +117,8 @@ def _throttled(
                 max(1, quota.rate * budget.throttle_percent // 100),
                 quota.capacity,
                 staggered=quota.staggered,
+                leased=quota.leased,
+                bounded=_is_bounded(quota),
             )
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from tokenweir.core.cap import Cap
 from tokenweir.core.key_ring import KeyRing
+from tokenweir.core.name_pattern import matches
 from tokenweir.core.pricing import NO_PRICING, Pricing
 from tokenweir.core.prompt_part import DEFAULT_AUDIT, Audit
 from tokenweir.core.response_path import DEFAULT_RESPONSES, Responses
@@ -43,6 +44,7 @@ class OnLedgerFailure(enum.StrEnum):
 
     CLOSED = "closed"  # refuse with 503
     OPEN = "open"  # admit, flag, settle later
+    BOUNDED = "bounded"  # admit within unexpired leases, refuse the rest
 
 
 class Secret:
@@ -247,6 +249,7 @@ class Quota:
         on_ledger_failure: What follows when the ledger gives no answer.
         budget: Set if the axis is a budget.
         staggered: Refused callers are told to come back one after the other.
+        leased: See `tokenweir.core.lease`.
     """
 
     id: str
@@ -260,6 +263,7 @@ class Quota:
     on_ledger_failure: OnLedgerFailure = OnLedgerFailure.CLOSED
     budget: Budget | None = None
     staggered: bool = False
+    leased: bool = False
 
 
 # The order in which a partition's parts are written.
@@ -390,11 +394,3 @@ class Policy:
             if name.startswith(family.name.removesuffix("*")):
                 return family
         return None
-
-
-def matches(name: str, patterns: tuple[str, ...]) -> bool:
-    """Tell if *name* is one of *patterns* (exact, or ending in ``*``)."""
-    return any(
-        name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
-        for pattern in patterns
-    )

@@ -223,6 +223,8 @@ class RequestSide:
         """Let the request go, with its ticket."""
         assert isinstance(event, Reserved)
         self.shadowed = event.granted.shadowed
+        assert self.hold is not None
+        self.hold = replace(self.hold, lease=event.granted.lease)
         return State.FORWARDED, [self._forward(event.granted, ())]
 
     def refuse(self, event: Event) -> Step:

@@ -22,6 +22,11 @@ MIN_WAIT_MS = 200  # less, and refused callers hammer
 MAX_DURATION_MS = 86_400_000  # longer ones are cut: a day bounds the arithmetic
 
 
+def slot_names(hold_id: str, count: int) -> list[str]:
+    """Return what the *count* slots of a hold are called: one after itself."""
+    return [hold_id, *(f"{hold_id}/{n}" for n in range(1, count))][: max(1, count)]
+
+
 @dataclass(slots=True)
 class Slots:
     """

@@ -33,13 +33,12 @@ WARNING: the scripts in `ledger/lua` are this module's twin. Change both, and ru
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tokenweir.core import record
 from tokenweir.core.bucket import bounded
 from tokenweir.core.budget import Crossing, window_at
+from tokenweir.core.carving import OPEN, carved, shrunk, without
 from tokenweir.core.hold import Amounts, Denied, Granted, Limit, Stale
 from tokenweir.core.holding import (
     HOLD_MS,
@@ -58,14 +57,10 @@ from tokenweir.core.holding import (
     untaken,
     with_output,
 )
+from tokenweir.core.lease import AGE_MS
 from tokenweir.core.levels import Levels
 from tokenweir.core.policy import BUDGETS
-
-# The newest that are kept. Here records are for reading back, not for exporting.
-MAX_RECORDS = 10_000
-# How late a tally may come and still belong to its own hour. It says itself what that
-# is, by its processor's clock: beyond that the clock is not believed.
-TALLY_HOURS = 24
+from tokenweir.core.record_book import RecordBook
 
 
 @dataclass(slots=True)
@@ -80,10 +75,7 @@ class Tag:
         holdings: Holds and tombstones, by hold id.
         expiries: Of the holds among them, in ms, by hold id.
         rates: Output rates (tokens per 1,000 s), by model.
-        records: Usage records, the oldest first.
-        rollups: Sums by hour, then by group and figure (see `core.record`).
-        user_rollups: Of exchanges that name an end user: by hour, then by group, user
-            and figure.
+        book: Records of exchanges, and their sums.
         reaped: How many holds were lost so far.
     """
 
@@ -93,11 +85,7 @@ class Tag:
     holdings: dict[str, Holding] = field(default_factory=dict)
     expiries: dict[str, int] = field(default_factory=dict)
     rates: dict[str, int] = field(default_factory=dict)
-    records: deque[dict[str, str]] = field(
-        default_factory=lambda: deque(maxlen=MAX_RECORDS)
-    )
-    rollups: dict[int, dict[str, int]] = field(default_factory=dict)
-    user_rollups: dict[int, dict[str, int]] = field(default_factory=dict)
+    book: RecordBook = field(default_factory=RecordBook)
     reaped: int = 0
 
     def reserve(self, share: Share, now_ms: int) -> Granted | Denied | Stale | None:
@@ -120,7 +108,11 @@ class Tag:
         failures = {
             limit.quota: failure
             for limit in share.limits
-            if (failure := self.levels.failure(limit, share.amounts, now_ms))
+            if (
+                failure := self.levels.failure(
+                    limit, share.amounts, now_ms, share.slots
+                )
+            )
         }
         shadowed = tuple(failure for failure in failures.values() if failure.shadow)
         if len(shadowed) < len(failures):
@@ -159,7 +151,7 @@ class Tag:
             return None
         if known is not None and known.state is State.SETTLED:
             return State.SETTLED
-        before = _before(share, known, now_ms)
+        before = self._before(share, known, now_ms)
         progress = max(before.progress, bounded(output_tokens))
         is_held = before.state is State.HELD
         amounts = before.amounts if is_held else share.amounts
@@ -180,11 +172,11 @@ class Tag:
         known = self._known(share.hold_id, now_ms)
         if known is not None and known.state is State.SETTLED:
             return State.SETTLED
-        before = _before(share, known, now_ms)
+        before = self._before(share, known, now_ms)
         if known is not None or not is_forgotten(share.hold_id, self.epoch, now_ms):
             self.levels.move(share.hold_id, before, account.amounts, None, now_ms)
             self._learn(before, account)
-        self._record(before, account.record, account.increments)
+        self.book.write(before, account.record, account.increments)
         tombstone = Holding(
             State.SETTLED, started_ms=before.started_ms, amounts=account.amounts
         )
@@ -192,16 +184,25 @@ class Tag:
         return None if known is None else known.state
 
     def cancel(
-        self, hold_id: str, now_ms: int, *, unclaimed_only: bool = False
+        self,
+        hold_id: str,
+        now_ms: int,
+        *,
+        unclaimed_only: bool = False,
+        share: Share | None = None,
     ) -> State | None:
         """
         Give a whole hold back; with *unclaimed_only* only if it was never extended.
+
+        *share* is what it is, if it may be a part of a lease.
 
         Returns:
             In which state it was; CLAIMED: held, and left alone; None: not known, and
             now it has a tombstone.
         """
         known = self._known(hold_id, now_ms)
+        if known is None and share is not None:
+            known = self._carved(share, now_ms)
         if known is None:
             started = started_ms(hold_id, now_ms)
             self._bury(hold_id, Holding(State.CANCELLED, started_ms=started), now_ms)
@@ -220,6 +221,25 @@ class Tag:
             self._bury(hold_id, tombstone, now_ms)
         return known.state
 
+    def give_back(
+        self, lease_id: str, amounts: Amounts, slots: int, now_ms: int
+    ) -> State | None:
+        """
+        Give *amounts* of a lease back, and *slots*: nobody is admitted out of those.
+
+        Once: the second time changes nothing.
+
+        Returns:
+            In which state it was; None: not known.
+        """
+        lease = self._known(lease_id, now_ms)
+        if lease is None:
+            return None
+        if lease.state in OPEN and not lease.claimed:
+            after = replace(shrunk(lease, amounts, slots), claimed=True)
+            self._resize(lease_id, lease, after, now_ms)
+        return lease.state
+
     def reap(self, now_ms: int, most: int) -> int:
         """Charge at most *most* expired holds, the oldest first; return how many."""
         due = [
@@ -230,20 +250,6 @@ class Tag:
         count = min(len(due), most)
         self.reaped += count
         return count
-
-    def tally(self, hour: int, sums: Mapping[str, int], now_ms: int) -> None:
-        """
-        Add to the rollup of an hour what no record tells.
-
-        Args:
-            hour: Since 1970, as the caller has it; at the latest this one, at the
-                earliest `TALLY_HOURS` ago.
-            sums: By group and figure, as rollups have it.
-            now_ms: The moment.
-        """
-        this_hour = record.hour_of(now_ms)
-        hour = min(max(this_hour - TALLY_HOURS, hour), this_hour)
-        _add(self.rollups.setdefault(hour, {}), "", sums)
 
     def crossings(self) -> tuple[Crossing, ...]:
         """Return the thresholds that were passed since this was last asked."""
@@ -270,11 +276,55 @@ class Tag:
     def _hold(
         self, hold_id: str, before: Holding, amounts: Amounts, now_ms: int
     ) -> None:
-        until_ms = now_ms + self.hold_ms
+        until_ms = now_ms + self.hold_ms + (AGE_MS if before.slots > 1 else 0)
         taken = self.levels.move(hold_id, before, amounts, until_ms, now_ms)
         self.expiries[hold_id] = until_ms
         self.holdings[hold_id] = replace(
             before, state=State.HELD, until_ms=until_ms, amounts=amounts, taken=taken
+        )
+
+    def _before(self, share: Share, known: Holding | None, now_ms: int) -> Holding:
+        """Return what there was of a hold before a verb that brings its description."""
+        if known is None:
+            if not is_forgotten(share.hold_id, self.epoch, now_ms):
+                known = self._carved(share, now_ms)
+            return known or _blank(share, started_ms(share.hold_id, now_ms))
+        if known.state is State.CANCELLED:
+            return replace(_blank(share, known.started_ms), recorded=known.recorded)
+        return known
+
+    def _carved(self, share: Share, now_ms: int) -> Holding | None:
+        """Take an exchange out of its lease; None: it has none, or not any more."""
+        lease = self._known(share.lease, now_ms) if share.lease else None
+        if lease is None or lease.state not in OPEN or not lease.slots:
+            return None
+        self._resize(share.lease, lease, without(lease, share.amounts), now_ms)
+        return carved(lease, share, started_ms(share.hold_id, now_ms))
+
+    def _resize(
+        self, lease_id: str, lease: Holding, after: Holding, now_ms: int
+    ) -> None:
+        """Leave *after* of a lease; once it is for nobody any more, nothing."""
+        amounts = after.amounts if after.slots else NOTHING
+        is_held = lease.state is State.HELD
+        until_ms = lease.until_ms if is_held and after.slots else None
+        taken = self.levels.move(lease_id, after, amounts, until_ms, now_ms)
+        if is_held and not after.slots:
+            del self.holdings[lease_id], self.expiries[lease_id]
+            return
+        recorded = lease.recorded
+        if recorded is not None:
+            flags = "" if after.slots else record.RETRACTED
+            elapsed = elapsed_ms(lease, now_ms)
+            text = record.lost_record(lease.labels, amounts, elapsed, flags)
+            recorded = record.increments_in(text)
+            self.book.write(lease, text, recorded)
+        self.holdings[lease_id] = replace(
+            after,
+            amounts=amounts,
+            taken=taken,
+            recorded=recorded,
+            progress=amounts.output_tokens,
         )
 
     def _lose(self, hold_id: str, now_ms: int) -> None:
@@ -286,7 +336,7 @@ class Tag:
             elapsed = elapsed_ms(lost, now_ms)
             text = record.lost_record(lost.labels, amounts, elapsed)
             recorded = record.increments_in(text)
-            self._record(lost, text, recorded)
+            self.book.write(lost, text, recorded)
         tombstone = replace(
             lost,
             state=State.LOST,
@@ -302,7 +352,7 @@ class Tag:
         if known.recorded is not None:
             elapsed = elapsed_ms(known, now_ms)
             text = record.lost_record(known.labels, NOTHING, elapsed, record.RETRACTED)
-            self._record(known, text, {})
+            self.book.write(known, text, {})
 
     def _bury(self, hold_id: str, tombstone: Holding, now_ms: int) -> None:
         self.expiries.pop(hold_id, None)
@@ -315,27 +365,6 @@ class Tag:
         if rate is not None:
             self.rates[before.model] = rate
 
-    def _record(
-        self, before: Holding, text: Mapping[str, str], increments: Mapping[str, int]
-    ) -> None:
-        """Write a record, or what corrects the one that *before* has already."""
-        if not text:
-            return
-        self.records.append(
-            {
-                **text,
-                "reserved_at_ms": str(before.started_ms),
-                "correction": "0" if before.recorded is None else "1",
-            }
-        )
-        hour = record.hour_of(before.started_ms)
-        added = record.difference(increments, before.recorded or {})
-        group = f"{record.group_of(text)}{record.SEPARATOR}"
-        _add(self.rollups.setdefault(hour, {}), group, added)
-        if text["user"]:
-            of_user = f"{group}{text['user']}{record.SEPARATOR}"
-            _add(self.user_rollups.setdefault(hour, {}), of_user, added)
-
 
 def _blank(share: Share, started: int) -> Holding:
     """Return a hold of *share* that has taken nothing yet."""
@@ -346,23 +375,10 @@ def _blank(share: Share, started: int) -> Holding:
         model=share.model,
         labels=share.labels,
         output_nanousd=share.output_nanousd,
+        progress=share.amounts.output_tokens if share.slots > 1 else 0,
+        slots=share.slots,
     )
-
-
-def _add(sums: dict[str, int], prefix: str, added: Mapping[str, int]) -> None:
-    for name, figure in added.items():
-        field_name = f"{prefix}{name}"
-        sums[field_name] = sums.get(field_name, 0) + figure
 
 
 def _is_stale(limit: Limit, now_ms: int) -> bool:
     return limit.axis in BUDGETS and window_at(limit.turns, now_ms) is None
-
-
-def _before(share: Share, known: Holding | None, now_ms: int) -> Holding:
-    """Return what there was of a hold before a verb that brings its description."""
-    if known is None:
-        return _blank(share, started_ms(share.hold_id, now_ms))
-    if known.state is State.CANCELLED:
-        return replace(_blank(share, known.started_ms), recorded=known.recorded)
-    return known

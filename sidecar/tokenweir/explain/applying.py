@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterator
 
 from tokenweir.core.admission import TOKEN_FREE_AXES
 from tokenweir.core.identify import Caller, Door, Entry
-from tokenweir.core.policy import Quota, matches
+from tokenweir.core.name_pattern import matches
+from tokenweir.core.policy import Quota
 from tokenweir.explain.explanation import QuotaAnswer
 
 REFUSED_BEFORE = "the request is refused before any quota is looked at"

@@ -190,6 +190,7 @@ class _DryStore:
         hold_id: str,  # noqa: ARG002
         *,
         unclaimed_only: bool,  # noqa: ARG002
+        share: Share | None = None,  # noqa: ARG002
     ) -> bool:
         """Nothing is held."""
         return True

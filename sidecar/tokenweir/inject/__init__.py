@@ -13,5 +13,6 @@ defaults an API server has filled in, or how often we are asked. The status anno
 tells which variables of which container are ours; `pod.uninject` goes by it.
 
 Where to begin: `pod`, then `containers` (what runs), `variables` (what apps are told),
-`obstacles` (why not). `manifest` finds pods in YAML. Nothing here does I/O.
+`obstacles` (why not). `manifest` finds pods in YAML; `admission` answers an API server;
+`registration` renders what has it ask. Nothing here does I/O but `webhook`, the server.
 """

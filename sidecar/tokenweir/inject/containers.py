@@ -30,6 +30,7 @@ ENVOY_ARGUMENTS = (
     *("--file-flush-interval-msec", "1000"),
 )
 _ADMIN = "tokenweir-admin"
+_BOOTSTRAP = f"{names.XDS_DIR}/bootstrap.json"
 # Prices and vocabularies take seconds on a busy node; images are pulled before.
 _PROCESSOR_START = {"periodSeconds": 1, "timeoutSeconds": 2, "failureThreshold": 120}
 _ENVOY_START = {"periodSeconds": 1, "timeoutSeconds": 2, "failureThreshold": 60}
@@ -48,13 +49,18 @@ def sidecars(
         grace_seconds: What the pod has to end.
         native: For the list of init containers.
     """
-    drain_seconds = max(1, grace_seconds - LEAVE_SECONDS)
+    usable_seconds = max(1, grace_seconds - LEAVE_SECONDS)
+    # Hook and drain are one after the other, in what the pod has for both.
+    quiet_seconds = 0 if native else usable_seconds * 2 // 3
+    drain_seconds = max(1, usable_seconds - quiet_seconds)
     made = [_processor(settings, drain_seconds), _envoy(settings)]
     for container in made:
         if native:
             container["restartPolicy"] = "Always"
         else:
-            container["lifecycle"] = {"preStop": _quiet(settings, drain_seconds)}
+            container["lifecycle"] = {"preStop": _quiet(settings, quiet_seconds)}
+    if not native:  # both start at once
+        made[1]["command"] = ["tokenweir", "after", _BOOTSTRAP, *made[1]["command"]]
     return made
 
 
@@ -85,7 +91,7 @@ def _processor(settings: Settings, drain_seconds: int) -> dict[str, Any]:
 
 
 def _envoy(settings: Settings) -> dict[str, Any]:
-    command = ["envoy", "-c", f"{names.XDS_DIR}/bootstrap.json"]
+    command = ["envoy", "-c", _BOOTSTRAP]
     command += ["--log-level", settings.log_level, *ENVOY_ARGUMENTS]
     container = _container(names.ENVOY, command, settings, settings.envoy)
     container["startupProbe"] = _probe(settings, "/envoyz") | _ENVOY_START
@@ -106,7 +112,7 @@ def _container(
         "capabilities": {"drop": ["ALL"]},
         "privileged": False,
         "readOnlyRootFilesystem": True,
-        "runAsGroup": names.USER_ID,
+        "runAsGroup": names.GUARD_GROUP if settings.guarded else names.USER_ID,
         "runAsNonRoot": True,
         "runAsUser": names.USER_ID,
         "seccompProfile": {"type": "RuntimeDefault"},

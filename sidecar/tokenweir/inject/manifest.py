@@ -32,7 +32,7 @@ _PODS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("Job", "batch"): _TEMPLATE,
     ("CronJob", "batch"): _JOB_TEMPLATE,
 }
-_NO_POD = Obstacle(Skip.NO_WORKLOAD, "it has no pod")
+_NO_POD = Obstacle(Skip.NO_WORKLOAD, "it has no pod, as far as is known here")
 
 
 @dataclass(frozen=True, slots=True)

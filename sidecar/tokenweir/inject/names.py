@@ -20,6 +20,9 @@ MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 PROCESSOR: Final = "tokenweir-processor"
 ENVOY: Final = "tokenweir-envoy"
 CONTAINERS: Final = (PROCESSOR, ENVOY)
+# Of transparent mode, only there.
+GUARD: Final = "tokenweir-guard"
+OURS: Final = (*CONTAINERS, GUARD)
 
 RUN_VOLUME: Final = "tokenweir-run"
 TMP_VOLUME: Final = "tokenweir-tmp"
@@ -53,6 +56,9 @@ TENANT_VARIABLE: Final = "TOKENWEIR_TENANT"  # as `tokenweir.config.load` reads 
 
 # Of the image. Both containers share files of mode 0600, so they are one user.
 USER_ID: Final = 65532
+# Of our containers where a guard has to tell them from others: images that run as nobody
+# in particular often are 65532 themselves.
+GUARD_GROUP: Final = 65417
 
 # Proxies of service meshes, and what sets a pod up for them. They are nobody's apps, and
 # a sidecar that calls a ledger before they run would call into the void.

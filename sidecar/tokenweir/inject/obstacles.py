@@ -136,7 +136,7 @@ def _end(spec: Mapping[str, Any], settings: Settings) -> Iterator[Obstacle]:
 def _ports(spec: Mapping[str, Any], settings: Settings) -> Iterator[Obstacle]:
     wanted = {settings.port: "port", settings.admin_port: "admin-port"}
     for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
-        if container.get("name") in names.CONTAINERS:
+        if container.get("name") in names.OURS:
             continue
         for port in container.get("ports") or ():
             option = wanted.get(port.get("containerPort"))

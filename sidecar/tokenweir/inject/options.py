@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tokenweir.core.errors import TokenweirError
+from tokenweir.inject.guard import guarded_hosts
 from tokenweir.inject.names import DOMAIN, INJECTED_LABEL, STATUS_ANNOTATION
 from tokenweir.inject.settings import (
     API_WORDS,
@@ -257,6 +258,12 @@ OPTIONS: tuple[Option, ...] = (
         "`openai`, `anthropic`, `azure`, `gemini`, `bedrock`",
         "whose SDKs are told, with commas between them; default: all",
         lambda s, v: replace(s, apis=_apis(v)),
+    ),
+    Option(
+        "transparent",
+        "hosts, with commas, or empty",
+        "hosts that can't be called but through Envoy: see [below](#transparent-mode)",
+        lambda s, v: replace(s, guarded=guarded_hosts(v)),
     ),
     Option(
         "image",

@@ -20,6 +20,7 @@ from typing import Any
 
 from tokenweir.inject import names
 from tokenweir.inject.containers import DEFAULT_GRACE_SECONDS, sidecars, volumes
+from tokenweir.inject.guard import guard
 from tokenweir.inject.obstacles import (
     Obstacle,
     Refusal,
@@ -110,7 +111,7 @@ def uninject(pod: Pod) -> Pod:
     spec, status = changed.get("spec") or {}, status_of(pod)
     _leave_out(spec, "volumes", names.VOLUMES)
     for key in _LISTS:
-        _leave_out(spec, key, names.CONTAINERS)
+        _leave_out(spec, key, names.OURS)
         for container in spec.get(key) or ():
             ours = () if status is None else status.variables.get(_name(container), ())
             _leave_out(container, "env", ours)
@@ -133,7 +134,8 @@ def _injected(pod: Pod, settings: Settings) -> Pod:
     spec = changed["spec"]
     before = status_of(pod)
     native = is_native(spec, settings)
-    added = _add_sidecars(spec, settings, native=native)
+    guarded = _add_guard(spec, settings)
+    added = guarded + _add_sidecars(spec, settings, native=native)
     mounted = _add_volumes(spec, settings)
     set_here = _add_variables(spec, settings, native=native)
     if not (added or mounted or set_here) and before is not None:
@@ -142,7 +144,7 @@ def _injected(pod: Pod, settings: Settings) -> Pod:
     status = replace(
         status,
         mode="native" if native else "plain",
-        containers=names.CONTAINERS,
+        containers=tuple(dict.fromkeys((*status.containers, *added))),
         volumes=tuple(
             dict.fromkeys((*status.volumes, *(volume["name"] for volume in mounted)))
         ),
@@ -176,12 +178,23 @@ def _add_sidecars(
     return added
 
 
+def _add_guard(spec: dict[str, Any], settings: Settings) -> list[str]:
+    """Put the guard before all others, who might call; sidecars must know of it."""
+    there = list(spec.get("initContainers") or ())
+    found = {_name(each) for each in (*there, *spec["containers"])}
+    if not settings.guarded or found & set(names.OURS):
+        return []
+    spec["initContainers"] = [guard(settings), *there]
+    return [names.GUARD]
+
+
 def _place(init_containers: list[dict[str, Any]]) -> int:
-    """Return where native sidecars begin: first, but for a mesh's."""
+    """Return where native sidecars begin: first, but for a mesh's and the guard."""
+    before = {names.GUARD, *names.MESH_CONTAINERS}
     after = [
         index + 1
         for index, container in enumerate(init_containers)
-        if _name(container) in names.MESH_CONTAINERS
+        if _name(container) in before
     ]
     return max(after, default=0)
 
@@ -221,7 +234,7 @@ def _apps(
         found = [_name(container) for container in init]
         after = max(found.index(n) + 1 for n in names.CONTAINERS if n in found)
         started = init[after:] + started
-    others = {*names.CONTAINERS, *names.MESH_CONTAINERS}
+    others = {*names.OURS, *names.MESH_CONTAINERS}
     return [
         container
         for container in started

@@ -75,6 +75,7 @@ class Settings:
         log_level: Of Envoy.
         containers: Names of those that are told where to call; empty: all.
         apis: Whose SDKs are told, see `variables.APIS`.
+        guarded: Hosts that can't be called but through Envoy; see `guard`.
         processor: Resources of the processor.
         envoy: Resources of Envoy.
         fixed: Names of options that no pod may choose for itself.
@@ -98,6 +99,7 @@ class Settings:
     log_level: str = "warning"
     containers: tuple[str, ...] = ()
     apis: tuple[str, ...] = API_WORDS
+    guarded: tuple[str, ...] = ()
     processor: Resources = field(
         default_factory=lambda: Resources("50m", "", "192Mi", "512Mi")
     )

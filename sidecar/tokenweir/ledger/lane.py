@@ -10,8 +10,8 @@ A call that was given up although nothing at all was heard since it was sent is 
 that the connection is dead. Such a lane is retired: no call is sent on it any more, and
 it is closed once nobody waits for what it may still bring.
 
-redis-py's own connections carry one call at a time, at ten times the cost in CPU (see
-docs/performance.md). They greet the server, and then are taken over: `Lane.over`.
+redis-py's own connections carry one call at a time, at several times the cost in CPU
+(see docs/performance.md). They greet the server, and then are taken over: `Lane.over`.
 """
 
 from __future__ import annotations

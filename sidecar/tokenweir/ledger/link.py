@@ -213,7 +213,7 @@ class Link:
             closing,
             where="ledger",
             on_fault=self._events.fault,
-            patience_seconds=CLOSE_SECONDS,
+            patience_seconds=longest,
         )
 
     def _inherit(self, call: Evaluation, reply: Any) -> None:

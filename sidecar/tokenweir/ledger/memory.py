@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 
 from tokenweir.core.errors import LedgerUnavailableError
-from tokenweir.core.hold import Denied, Granted, Stale
+from tokenweir.core.hold import Amounts, Denied, Granted, Stale
 from tokenweir.core.holding import (
     HOLD_MS,
     Account,
@@ -71,19 +71,41 @@ class MemoryStore:
 
     async def settle(self, tag: str, share: Share, account: Account) -> None:
         """See `tokenweir.ledger.store.TagStore.settle`."""
+        await self.settle_all(tag, [(share, account)])
+
+    async def settle_all(
+        self, tag: str, ended: Sequence[tuple[Share, Account]]
+    ) -> None:
+        """See `tokenweir.ledger.store.TagStore.settle_all`."""
+        now_ms = self._now_ms()
         state = self._tag(tag)
-        state.settle(share, account, self._now_ms())
+        for share, account in ended:
+            state.settle(share, account, now_ms)
         self._tell(state)
 
-    async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> bool:
+    async def cancel(
+        self,
+        tag: str,
+        hold_id: str,
+        *,
+        unclaimed_only: bool,
+        share: Share | None = None,
+    ) -> bool:
         """See `tokenweir.ledger.store.TagStore.cancel`."""
-        now_ms = self._now_ms()
-        was = self._tag(tag).cancel(hold_id, now_ms, unclaimed_only=unclaimed_only)
+        was = self._tag(tag).cancel(
+            hold_id, self._now_ms(), unclaimed_only=unclaimed_only, share=share
+        )
         return was not in (State.CLAIMED, State.SETTLED)
+
+    async def give_back(
+        self, tag: str, lease_id: str, amounts: Amounts, slots: int
+    ) -> None:
+        """See `tokenweir.ledger.store.TagStore.give_back`."""
+        self._tag(tag).give_back(lease_id, amounts, slots, self._now_ms())
 
     async def tally(self, tag: str, hour: int, sums: Mapping[str, int]) -> None:
         """See `tokenweir.ledger.store.Tallying.tally`."""
-        self._tag(tag).tally(hour, sums, self._now_ms())
+        self._tag(tag).book.tally(hour, sums, self._now_ms())
 
     async def lead(
         self,
@@ -119,9 +141,9 @@ class MemoryStore:
             dict(state.holdings),
             dict(state.expiries),
             dict(state.rates),
-            tuple(state.records),
-            {hour: dict(sums) for hour, sums in state.rollups.items()},
-            {hour: dict(sums) for hour, sums in state.user_rollups.items()},
+            tuple(state.book.records),
+            {hour: dict(sums) for hour, sums in state.book.rollups.items()},
+            {hour: dict(sums) for hour, sums in state.book.user_rollups.items()},
         )
 
     async def holdings(self, tags: Sequence[str]) -> Sequence[Holding]:
@@ -147,11 +169,11 @@ class MemoryStore:
                 tag,
                 hour,
                 dict(sums),
-                dict(state.user_rollups.get(hour, {})) if with_users else {},
+                dict(state.book.user_rollups.get(hour, {})) if with_users else {},
             )
             for tag in tags
             if (state := self._tags.get(tag)) is not None
-            for hour, sums in state.rollups.items()
+            for hour, sums in state.book.rollups.items()
             if first_hour <= hour <= last_hour
         ]
 

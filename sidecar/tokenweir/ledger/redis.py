@@ -7,8 +7,9 @@ from typing import Any
 
 from tokenweir.core.bucket import bounded
 from tokenweir.core.errors import LedgerUnavailableError
-from tokenweir.core.hold import Denied, Granted, Stale
+from tokenweir.core.hold import Amounts, Denied, Granted, Stale
 from tokenweir.core.holding import HOLD_MS, Account, Holding, Share, State
+from tokenweir.core.lease import AGE_MS
 from tokenweir.ledger import keys, reader, scripts, wire
 from tokenweir.ledger.evaluation import Command
 from tokenweir.ledger.link import DEADLINE_SECONDS, Link
@@ -97,8 +98,9 @@ class RedisStore:
 
     async def reserve(self, tag: str, share: Share) -> Granted | Denied | Stale:
         """See `tokenweir.ledger.store.TagStore.reserve`."""
+        more = AGE_MS if share.slots > 1 else 0
         reply = await self._run(
-            scripts.RESERVE, tag, [self._hold_ms, *wire.share_arguments(share)]
+            scripts.RESERVE, tag, [self._hold_ms + more, *wire.share_arguments(share)]
         )
         try:
             verdict, epoch, reaped, rows, crossings = reply
@@ -122,13 +124,38 @@ class RedisStore:
 
     async def settle(self, tag: str, share: Share, account: Account) -> None:
         """See `tokenweir.ledger.store.TagStore.settle`."""
-        arguments = [*wire.account_arguments(account), *wire.share_arguments(share)]
+        await self.settle_all(tag, [(share, account)])
+
+    async def settle_all(
+        self, tag: str, ended: Sequence[tuple[Share, Account]]
+    ) -> None:
+        """See `tokenweir.ledger.store.TagStore.settle_all`."""
+        arguments: list[wire.Argument] = [len(ended)]
+        for share, account in ended:
+            arguments += wire.account_arguments(account)
+            arguments += wire.share_arguments(share)
         await self._move(scripts.SETTLE, tag, arguments)
 
-    async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> bool:
+    async def cancel(
+        self,
+        tag: str,
+        hold_id: str,
+        *,
+        unclaimed_only: bool,
+        share: Share | None = None,
+    ) -> bool:
         """See `tokenweir.ledger.store.TagStore.cancel`."""
-        was = await self._move(scripts.CANCEL, tag, [hold_id, int(unclaimed_only)])
+        rest = [0] if share is None else [1, *wire.share_arguments(share)]
+        arguments = [hold_id, int(unclaimed_only), *rest]
+        [was] = await self._move(scripts.CANCEL, tag, arguments)
         return was not in (State.CLAIMED.encode(), State.SETTLED.encode())
+
+    async def give_back(
+        self, tag: str, lease_id: str, amounts: Amounts, slots: int
+    ) -> None:
+        """See `tokenweir.ledger.store.TagStore.give_back`."""
+        arguments = [lease_id, *wire.amounts_arguments(amounts), slots]
+        await self._move(scripts.GIVE_BACK, tag, arguments)
 
     async def tally(self, tag: str, hour: int, sums: Mapping[str, int]) -> None:
         """See `tokenweir.ledger.store.Tallying.tally`."""
@@ -188,8 +215,10 @@ class RedisStore:
         """See `tokenweir.ledger.store.TagStore.close`."""
         await self._link.close()
 
-    async def _move(self, script: Script, tag: str, arguments: Command) -> bytes:
-        """Run what answers in which state the hold was, and return that."""
+    async def _move(
+        self, script: Script, tag: str, arguments: Command
+    ) -> Sequence[bytes]:
+        """Run what answers in which state each hold was, and return that."""
         reply = await self._run(script, tag, arguments)
         try:
             told, crossings, *epoch = reply
@@ -198,9 +227,9 @@ class RedisStore:
                 self._epochs[tag] = epoch[0].decode()
         except (AttributeError, TypeError, ValueError) as error:
             raise self._nonsense(error) from error
-        for state in _KNOWN_STATES:
-            if told == state:
-                return state
+        states = told if isinstance(told, list) else [told]
+        if all(state in _KNOWN_STATES for state in states):
+            return states
         raise self._nonsense(ValueError("no state of a hold"))
 
     def _tell(self, crossings: Sequence[bytes]) -> None:

@@ -12,10 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from tokenweir.core import bucket, budget, holding, record, slots, stagger, tag
+from tokenweir.core import (
+    bucket,
+    budget,
+    holding,
+    record,
+    record_book,
+    slots,
+    stagger,
+)
 from tokenweir.ledger import keys
 
-_PARTS = ("prelude", "levels", "rollups", "holding")
+_PARTS = ("prelude", "levels", "rollups", "holding", "leasing")
 
 # More limits, labels or figures than any call has; and a moment far in the future.
 _MAX_PAIRS = 1_000
@@ -38,7 +46,7 @@ _CONSTANTS: Mapping[str, int | str | Sequence[str]] = {
     "REAPED_PER_CALL": holding.REAPED_PER_CALL,
     "MAX_RATE": holding.MAX_RATE,
     "HOUR_MS": record.HOUR_MS,
-    "TALLY_HOURS": tag.TALLY_HOURS,
+    "TALLY_HOURS": record_book.TALLY_HOURS,
     "SEPARATOR": record.SEPARATOR,
     "LABELS": record.LABELS,
     "CLASSES": record.CLASSES,
@@ -111,6 +119,7 @@ RESERVE = _verb("reserve")
 EXTEND = _verb("extend")
 SETTLE = _verb("settle")
 CANCEL = _verb("cancel")
+GIVE_BACK = _verb("give_back")
 SWEEP = _verb("sweep")
 TALLY = _verb("tally")
 LOOK = _verb("look")

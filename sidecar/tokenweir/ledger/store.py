@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tokenweir.core.bucket import Bucket
 from tokenweir.core.budget import Spending
-from tokenweir.core.hold import Denied, Granted, Stale
+from tokenweir.core.hold import Amounts, Denied, Granted, Stale
 from tokenweir.core.holding import Account, Holding, Share
 from tokenweir.core.slots import Slots
 
@@ -54,14 +54,39 @@ class TagStore(Protocol):
     async def settle(self, tag: str, share: Share, account: Account) -> None:
         """Replace a hold by what was used, and write the record."""
 
-    async def cancel(self, tag: str, hold_id: str, *, unclaimed_only: bool) -> bool:
-        """Give a whole hold back; return False if somebody has claimed or settled it."""
+    async def cancel(
+        self,
+        tag: str,
+        hold_id: str,
+        *,
+        unclaimed_only: bool,
+        share: Share | None = None,
+    ) -> bool:
+        """
+        Give a whole hold back; return False if somebody has claimed or settled it.
+
+        *share* is what it is, if it may be a part of a lease.
+        """
 
     async def ping(self) -> None:
         """Ask for an answer."""
 
     async def close(self) -> None:
         """Give connections back."""
+
+
+class LeaseStore(TagStore, Protocol):
+    """What leases need besides."""
+
+    async def settle_all(
+        self, tag: str, ended: Sequence[tuple[Share, Account]]
+    ) -> None:
+        """Settle several, one after the other."""
+
+    async def give_back(
+        self, tag: str, lease_id: str, amounts: Amounts, slots: int
+    ) -> None:
+        """Give *amounts* of a lease back: nobody is admitted out of those *slots*."""
 
 
 class Sweepable(Protocol):

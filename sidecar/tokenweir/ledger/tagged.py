@@ -108,8 +108,15 @@ class TaggedLedger:
         self, hold: Hold, parts: Sequence[Part], *, unclaimed_only: bool = False
     ) -> list[Awaitable[bool]]:
         return [
-            self._store.cancel(part.tag, hold.id, unclaimed_only=unclaimed_only)
-            for part in parts
+            self._store.cancel(
+                part.tag,
+                hold.id,
+                unclaimed_only=unclaimed_only,
+                share=share_of(hold, part, keeps_record=number == 0)
+                if hold.lease
+                else None,
+            )
+            for number, part in enumerate(parts)
         ]
 
 

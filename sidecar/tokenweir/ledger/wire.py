@@ -33,15 +33,13 @@ _STAGGERED = 2
 
 def share_arguments(share: Share) -> list[Argument]:
     """Return *share* as `read_share` in ``lua/holding.lua`` takes it."""
-    amounts = share.amounts
     arguments: list[Argument] = [
         share.hold_id,
         share.model,
-        amounts.requests,
-        amounts.input_tokens,
-        amounts.output_tokens,
-        amounts.cost_nanousd,
+        *amounts_arguments(share.amounts),
         share.output_nanousd,
+        share.slots,
+        share.lease,
         len(share.limits),
     ]
     for limit in share.limits:
@@ -59,14 +57,20 @@ def share_arguments(share: Share) -> list[Argument]:
     return [*arguments, SEPARATOR.join(share.labels.values())]
 
 
-def account_arguments(account: Account) -> list[Argument]:
-    """Return *account* as ``lua/settle.lua`` takes it."""
-    amounts = account.amounts
+def amounts_arguments(amounts: Amounts) -> list[Argument]:
+    """Return *amounts* as the scripts take them."""
     return [
         amounts.requests,
         amounts.input_tokens,
         amounts.output_tokens,
         amounts.cost_nanousd,
+    ]
+
+
+def account_arguments(account: Account) -> list[Argument]:
+    """Return *account* as ``lua/settle.lua`` takes it."""
+    return [
+        *amounts_arguments(account.amounts),
         account.duration_ms,
         account.learned_tokens,
         *pairs(account.record),
@@ -145,6 +149,7 @@ def holding_of(fields: Mapping[str, str]) -> Holding:
         _labels(fields.get("labels", "")),
         recorded if "recorded" in fields else None,
         output_nanousd=int(fields.get("price", 0)),
+        slots=int(fields.get("slots", 1)),
     )
 
 

@@ -38,6 +38,7 @@ from tokenweir.extproc.snapshots import Snapshots
 from tokenweir.governance.source import PolicySource
 from tokenweir.ledger.calibration import CalibrationLedger
 from tokenweir.ledger.eviction import EvictionWatch
+from tokenweir.ledger.leases import LeasedLedger
 from tokenweir.ledger.prompts import PromptLedger
 from tokenweir.ledger.redis import RedisStore
 from tokenweir.ledger.spool import SpooledLedger
@@ -48,12 +49,13 @@ from tokenweir.processor.settings import ServeSettings
 from tokenweir.telemetry import libraries
 from tokenweir.telemetry.estimates import EstimateMetrics
 from tokenweir.telemetry.fanout import Fanout
+from tokenweir.telemetry.leases import LeaseMetrics
 from tokenweir.telemetry.logs import JsonLog, Level
 from tokenweir.telemetry.metrics import Metrics
 from tokenweir.telemetry.webhook import BudgetWebhook
 from tokenweir.tokenizers.counter import TokenCounter, counted_with
 from tokenweir.tokenizers.tokenize_server import TokenizeServers
-from tokenweir.transport.grpc_aio import GrpcAioServer
+from tokenweir.transport.choice import make_server
 
 # How long streams that are still open may take: as long as one answer.
 STOP_SECONDS = 2.0
@@ -94,9 +96,7 @@ class Processor:
             self._hooks,
             deadline_seconds=settings.ledger_timeout_seconds,
         )
-        self._ledger = SpooledLedger(
-            TaggedLedger(self._store), self._hooks, lineage=self._store
-        )
+        self._ledger = self._make_ledger()
         self._store.link.when_back(self._ledger.repeat)
         self._sweeper = Sweeper(self._store, self._hooks)
         self._eviction = EvictionWatch(self._store.eviction, self._hooks)
@@ -114,7 +114,8 @@ class Processor:
         self._services = self._make_services()
         self._natives = NativeDriver(self._services)
         sessions = Sessions(self._services, self._handoff, self._arrival)
-        self._server = GrpcAioServer(
+        self._server = make_server(
+            settings.transport,
             (ExternalProcessor(sessions), AccessLogService(self._services)),
             settings.socket_path,
             self._hooks,
@@ -237,6 +238,9 @@ class Processor:
 
     # === parts =================================================================
 
+    def _is_silent(self) -> bool:
+        return self._store.contact.unanswered > 0
+
     async def _first_policy(self, policy: Policy | None) -> None:
         if policy is not None:
             await self._live.prepare(policy)
@@ -262,6 +266,14 @@ class Processor:
         self._rendering = Rendering(
             lambda: self.policy, self._hooks, follows=self._live.follows
         )
+
+    def _make_ledger(self) -> SpooledLedger:
+        leases = LeaseMetrics(self._metrics.registry)
+        leased = LeasedLedger(
+            TaggedLedger(self._store), self._store, leases, is_silent=self._is_silent
+        )
+        leases.watch(leased.leased)
+        return SpooledLedger(leased, self._hooks, lineage=self._store)
 
     def _make_services(self) -> Services:
         return Services(

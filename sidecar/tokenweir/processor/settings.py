@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tokenweir.envoyconf.settings import EnvoySettings
 from tokenweir.governance.source import SourceSettings
+from tokenweir.transport.choice import DEFAULT, Transport
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class ServeSettings:
         admin_host: Address of the admin port.
         admin_port: 0: a free one.
         drain_seconds: How long open exchanges may take after SIGTERM.
+        transport: How Envoy is served.
         envoy: The Envoy beside, which follows the policy; None: it follows none.
         envoy_binary: That is asked whether it would do with another policy, or None.
     """
@@ -33,5 +35,6 @@ class ServeSettings:
     admin_host: str = "127.0.0.1"
     admin_port: int = 9090
     drain_seconds: float = 25.0
+    transport: Transport = DEFAULT
     envoy: EnvoySettings | None = None
     envoy_binary: Path | None = None

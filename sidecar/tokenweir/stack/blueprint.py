@@ -118,6 +118,7 @@ class Blueprint:
             "--ledger-timeout-ms": str(LEDGER_TIMEOUT_MS),
             "--admin": f"{HOST}:{port}",
             "--drain-seconds": str(DRAIN_SECONDS),
+            "--transport": self.settings.transport.value,
             **self._envoy_options(),
         }
         flat = (part for pair in arguments.items() for part in pair)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tokenweir.transport.choice import DEFAULT, Transport
+
 HOST = "127.0.0.1"
 
 
@@ -19,6 +21,7 @@ class StackSettings:
         admin_port: Of the first processor; each further one has the next.
         ledger_url: Of a Redis or Valkey; None: an embedded one, in memory.
         workers: Processors.
+        transport: How processors serve Envoy.
         log_dir: Where logs stay; None: they go when the stack ends.
     """
 
@@ -27,6 +30,7 @@ class StackSettings:
     admin_port: int = 9090
     ledger_url: str | None = None
     workers: int = 1
+    transport: Transport = DEFAULT
     log_dir: Path | None = None
 
     @property

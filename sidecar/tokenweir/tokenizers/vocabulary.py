@@ -93,6 +93,7 @@ class Vocabularies:
         self._locks: dict[str, threading.Lock] = {}
         self._encoders: dict[str, Encode | None] = {}
         self._versions: dict[str, object] = {}
+        self._fast: set[str] = set()
 
     def loaded(self, name: str) -> bool:
         """Tell if `get` answers at once."""
@@ -107,6 +108,10 @@ class Vocabularies:
                 self._versions[name] = version_of(name)
                 self._encoders[name] = self._load(name)
             return self._encoders[name]
+
+    def is_fast(self, name: str) -> bool:
+        """Tell if what `get` has given counts several times as fast as tiktoken."""
+        return name in self._fast
 
     def failed(self, name: str) -> bool:
         """Tell if *name* is known not to be had."""
@@ -127,7 +132,10 @@ class Vocabularies:
         try:
             if is_file(name):
                 return load_file(name)
-            return fast_encoder(name) or load_encoding(name).encode_ordinary
+            fast = fast_encoder(name)
+            if fast is not None:
+                self._fast.add(name)
+            return fast or load_encoding(name).encode_ordinary
         except BaseException as fault:
             if not is_the_encoders(fault):
                 raise

@@ -9,7 +9,14 @@ import pytest
 from bench.gateway.capabilities import discover, from_texts, put
 
 NO_CHOICE = "usage: serve [--ledger URL]\n  --ledger URL  the ledger\n"
-CHOICE = "  --transport {asyncio,grpc}\n  --workers N  processes\n"
+CHOICE = """\
+usage: serve [--transport NAME]
+
+  --ledger URL      the ledger
+  --transport NAME  how Envoy is served: grpcio, or asyncio, which takes
+                    less (default: grpcio)
+  --workers N       processes
+"""
 
 
 def schema(**properties: object) -> dict[str, Any]:
@@ -23,18 +30,18 @@ def test_without_a_choice_there_is_one_of_each() -> None:
     build = from_texts(NO_CHOICE, schema(version={"const": 1}))
 
     assert build.known == {
-        *("path:inspect", "transport:grpc", "limits:off", "limits:redis")
+        *("path:inspect", "transport:grpcio", "limits:off", "limits:redis")
     }
     assert build.transport_option is None
     assert build.path_place is None
 
 
 def test_transports_are_those_of_an_option() -> None:
-    """Whatever it is called: it has grpc among its values."""
+    """Whatever it is called: its help names grpcio."""
     build = from_texts(CHOICE, schema())
 
     assert build.transport_option == "--transport"
-    assert {"transport:asyncio", "transport:grpc", "workers"} <= build.known
+    assert {"transport:asyncio", "transport:grpcio", "workers"} <= build.known
 
 
 def test_paths_are_found_where_they_may_be_chosen() -> None:
@@ -55,7 +62,9 @@ def test_paths_are_found_where_they_may_be_chosen() -> None:
 
 def test_a_choice_deep_inside_is_found_by_reference() -> None:
     """Also where it is one of several forms."""
-    content = schema(tenants={"additionalProperties": {"$ref": "#/$defs/Tenant"}})
+    content = schema(
+        tenants={"patternProperties": {"^.+$": {"$ref": "#/$defs/Tenant"}}}
+    )
     lease = {"anyOf": [{"type": "boolean"}, {"type": "object"}]}
     content["$defs"]["Quota"]["properties"]["lease"] = lease
     content["$defs"]["Tenant"] = {
@@ -64,7 +73,7 @@ def test_a_choice_deep_inside_is_found_by_reference() -> None:
 
     build = from_texts(NO_CHOICE, content)
 
-    assert build.lease_place == ("tenants", "*", "quotas", "[]", "lease")
+    assert build.lease_places == (("tenants", "*", "quotas", "[]", "lease"),)
     assert build.lease_value is True
     assert "limits:leases" in build.known
 
@@ -89,20 +98,29 @@ def test_a_ledger_in_memory_is_told_by_its_url() -> None:
 
 
 def test_a_value_is_put_wherever_it_fits() -> None:
-    """Into each tenant's quotas, and at the root."""
+    """Into each tenant's quotas, and at the root; nowhere if nothing is there."""
     content: dict[str, Any] = {
-        "tenants": {"a": {"quotas": [{}, {}]}, "b": {"quotas": []}}
+        "quotas": [],
+        "tenants": {"a": {"quotas": [{}, {}]}, "b": {"quotas": []}},
     }
 
     put(content, ("tenants", "*", "quotas", "[]", "lease"), value=True)
+    put(content, ("quotas", "[]", "lease"), value=True)
+    put(content, ("caps", "[]", "lease"), value=True)
     put(content, ("responses", "path"), "native")
 
     assert content == {
+        "quotas": [],
         "tenants": {"a": {"quotas": [{"lease": True}] * 2}, "b": {"quotas": []}},
         "responses": {"path": "native"},
     }
 
 
 def test_this_build_can_do_something() -> None:
-    """Its real help and schema are understood."""
-    assert {"limits:redis", "transport:grpc", "path:inspect"} <= discover().known
+    """Its real help and schema are understood: where a tenant's quotas are, too."""
+    build = discover()
+
+    assert {"limits:redis", "transport:grpcio", "path:inspect"} <= build.known
+    assert "limits:leases" not in build.known or (
+        ("tenants", "*", "quotas", "[]") in {place[:-1] for place in build.lease_places}
+    )

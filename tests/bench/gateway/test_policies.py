@@ -16,14 +16,14 @@ from tokenweir.config.load import load_policy
 BUILD = Build(
     frozenset(),
     path_place=("responses",),
-    lease_place=("tenants", "*", "quotas", "[]", "lease"),
+    lease_places=(("quotas", "[]", "lease"), ("tenants", "*", "quotas", "[]", "lease")),
     lease_value=True,
 )
 
 
 def variant(limits: str, path: str = "native") -> Variant:
     """Return one of Tokenweir."""
-    return Variant(Kind.TOKENWEIR, path, limits, "grpc")
+    return Variant(Kind.TOKENWEIR, path, limits, "grpcio")
 
 
 @pytest.mark.parametrize("limits", ["redis", "off"])

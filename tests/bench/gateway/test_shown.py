@@ -32,7 +32,7 @@ def test_what_was_not_measured_is_told_so() -> None:
 def test_the_share_of_envoy_alone_is_judged() -> None:
     """By transport: 45 % is enough for the fast one."""
     assert found("asyncio: ≥ 35%").verdict == MET
-    assert found("grpc: ≥ 8%").verdict == UNKNOWN
+    assert found("grpcio: ≥ 8%").verdict == UNKNOWN
 
 
 def test_streams_are_judged_by_a_json_exchange_at_the_same_ease() -> None:

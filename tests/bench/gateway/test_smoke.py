@@ -28,7 +28,7 @@ def test_a_short_run_has_sound_figures(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr + run.stdout
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["wrong"] == []
-    assert {"Envoy alone", "Envoy + no-op ext_proc, grpc"} < set(result["summary"])
+    assert {"Envoy alone", "Envoy + no-op ext_proc, grpcio"} < set(result["summary"])
     assert [each["over"] for each in result["admission"]] == [0] * len(
         result["admission"]
     )

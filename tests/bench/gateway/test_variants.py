@@ -7,7 +7,7 @@ from bench.gateway.loads import LOADS
 from bench.gateway.variants import Kind, Variant, choose, variants
 
 LEAST = Build(
-    frozenset({"path:inspect", "transport:grpc", "limits:off", "limits:redis"})
+    frozenset({"path:inspect", "transport:grpcio", "limits:off", "limits:redis"})
 )
 
 
@@ -28,33 +28,33 @@ def test_envoy_alone_needs_nothing_and_comes_first() -> None:
     assert alone.loads() == list(LOADS)
 
 
-def test_what_a_build_lacks_is_skipped_with_a_line() -> None:
-    """The line names the variant and what it lacks."""
-    chosen, lines = choose(variants(), LEAST)
+def test_what_a_build_lacks_is_skipped_and_told() -> None:
+    """By name, with what it lacks."""
+    chosen, skipped = choose(variants(), LEAST)
 
     assert [variant.name for variant in chosen] == [
         "Envoy alone",
-        "Envoy + no-op ext_proc, grpc",
-        "Tokenweir, inspect, limits redis, grpc",
-        "Tokenweir, inspect, limits off, grpc",
+        "Envoy + no-op ext_proc, grpcio",
+        "Tokenweir, inspect, limits redis, grpcio",
+        "Tokenweir, inspect, limits off, grpcio",
     ]
-    assert len(chosen) + len(lines) == len(variants())
-    assert "skipped: LiteLLM (not in this build: litellm)" in lines
+    assert len(chosen) + len(skipped) == len(variants())
+    assert skipped["LiteLLM"] == ["litellm"]
 
 
 def test_only_some_may_be_wanted() -> None:
     """Envoy alone stays; what is not wanted is not even told."""
-    chosen, lines = choose(variants(), LEAST, "LIMITS OFF, grpc")
+    chosen, skipped = choose(variants(), LEAST, "LIMITS OFF, grpcio")
 
     assert [variant.name for variant in chosen] == [
         "Envoy alone",
-        "Tokenweir, inspect, limits off, grpc",
+        "Tokenweir, inspect, limits off, grpcio",
     ]
-    assert all("limits off" in line for line in lines)
+    assert all("limits off" in name for name in skipped)
 
 
 def test_others_get_the_main_loads_only() -> None:
     """One of each shape, so that each has a place in the table."""
-    few = Variant(Kind.TOKENWEIR, "observe", "off", "grpc").loads()
+    few = Variant(Kind.TOKENWEIR, "observe", "off", "grpcio").loads()
 
     assert [load.name for load in few] == ["json-16", "sse-16-paced"]

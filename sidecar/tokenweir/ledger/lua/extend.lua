@@ -19,7 +19,7 @@ local state = known and known.state or ''
 if state == 'settled' then
   return {state, crossings}
 end
-local hold = before(share, known)
+local hold = before(share, known, epoch)
 hold.progress, hold.claimed = math.max(hold.progress, output), true
 local reserved = state == 'held' and hold.amounts or share.amounts
 local output = math.max(reserved.output, hold.progress)

@@ -3,7 +3,7 @@
 --
 -- root:h:<hold id>  a hash: state, until, started; then as far as they mean anything:
 --                   requests, input, output, cost, price, progress, claimed, model,
---                   answer, labels (in the order of LABELS, between them SEPARATOR),
+--                   answer, slots (of a lease), labels (in the order of LABELS, between them SEPARATOR),
 --                   t:<n> "axis rate capacity taken start end thresholds key" for each
 --                   limit; start and end of the window, thresholds like "50/80",
 --                   and if there is a record: recorded, i:<figure>
@@ -36,6 +36,7 @@ local function read_share()
   share.amounts = {requests = whole(MAX_TOKENS), input = whole(MAX_TOKENS),
                    output = whole(MAX_TOKENS), cost = whole(MAX_SPENT)}
   share.price = whole(MAX_SPENT)
+  share.slots, share.lease = whole(MAX_PAIRS), text()
   share.limits = {}
   for i = 1, whole(MAX_PAIRS) do
     local limit = {key = text(), axis = text(), rate = whole(MAX_TOKENS)}
@@ -114,7 +115,7 @@ local function parse_hold(flat)
   hold.amounts = {requests = tonumber(hold.requests) or 0,
                   input = tonumber(hold.input) or 0, output = tonumber(hold.output) or 0,
                   cost = tonumber(hold.cost) or 0}
-  hold.price = tonumber(hold.price) or 0
+  hold.price, hold.slots = tonumber(hold.price) or 0, tonumber(hold.slots) or 1
   return hold
 end
 
@@ -137,7 +138,10 @@ end
 local function blank(share, started, limits)
   local hold = {state = 'cancelled', started = started, progress = 0, claimed = false,
                 model = share.model, labels = share.labels, price = share.price,
-                taken = {}, is_new = true}
+                slots = share.slots, taken = {}, is_new = true}
+  if share.slots > 1 then
+    hold.progress = share.amounts.output
+  end
   for i, limit in ipairs(limits) do
     local first, last = window_at(limit.turns, started)
     if BUDGETS[limit.axis] and not first then
@@ -148,18 +152,6 @@ local function blank(share, started, limits)
                      last = last or 0, thresholds = limit.thresholds}
   end
   return hold
-end
-
--- Return what there was of a hold before a verb that brings its description.
-local function before(share, known)
-  if not known then
-    return blank(share, started_of(share.hold_id), share.limits)
-  elseif known.state == 'cancelled' then
-    local hold = blank(share, known.started, share.limits)
-    hold.recorded, hold.is_new = known.recorded, false
-    return hold
-  end
-  return known
 end
 
 local function append(list, ...)
@@ -190,6 +182,9 @@ local function save_hold(hold_id, hold, kept_ms)
   end
   if hold.answer then
     append(flat, 'answer', hold.answer)
+  end
+  if hold.slots and hold.slots ~= 1 then
+    append(flat, 'slots', digits(hold.slots))
   end
   if hold.recorded then
     append(flat, 'recorded', '1')

@@ -251,25 +251,55 @@ local function stagger(limit, amount)
   return place - first
 end
 
-local function occupy(key, hold_id, until_ms)
+-- Return what the n-th slot of a hold is called: the first after itself.
+local function slot_name(hold_id, n)
+  return n == 1 and hold_id or hold_id .. '/' .. digits(n - 1)
+end
+
+-- Have a hold of `was` slots take `count` of them, or none if there is no `until_ms`.
+local function occupy(key, hold_id, was, count, until_ms)
   local slots = root .. ':s:' .. key
-  if until_ms then
-    redis.call('ZADD', slots, digits(until_ms), hold_id)
+  local kept = until_ms and count or 0
+  for n = kept + 1, math.max(1, was, count) do
+    redis.call('ZREM', slots, slot_name(hold_id, n))
+  end
+  for n = 1, kept do
+    redis.call('ZADD', slots, digits(until_ms), slot_name(hold_id, n))
+  end
+  if kept > 0 then
     redis.call('PEXPIRE', slots, digits(HOLD_KEPT_MS))
-  else
-    redis.call('ZREM', slots, hold_id)
+  end
+end
+
+-- Read all levels that are about to move: should one of them be no level, none has moved.
+-- A call that is about one hold writes nothing then; one about several has to.
+local is_batch = false
+local function look_at(list)
+  for _, taken in ipairs(list) do
+    if taken.axis == 'concurrency' then
+      redis.call('ZCARD', root .. ':s:' .. taken.key)
+      median_of(taken.key)
+    elseif BUDGETS[taken.axis] then
+      spending_of(taken.key, taken.first, taken.last)
+    else
+      bucket_of(taken.key, taken.rate, taken.capacity)
+    end
   end
 end
 
 -- Debit the limits of `hold` by `amounts` instead of by what they were.
 -- `until_ms`: when slots expire; nil: it is not held from now on.
 local function move(hold_id, hold, amounts, until_ms)
+  if is_batch then
+    look_at(hold.taken)
+  end
   for _, taken in ipairs(hold.taken) do
     local amount = amount_of(taken.axis, amounts)
     local was_reserved = hold.state == 'held' and taken.amount or 0
     local reserve = (until_ms and amount or 0) - was_reserved
     if taken.axis == 'concurrency' then
-      occupy(taken.key, hold_id, until_ms)
+      amount = hold.slots
+      occupy(taken.key, hold_id, taken.amount, amount, until_ms)
     elseif BUDGETS[taken.axis] then
       spend(taken, amount - taken.amount - reserve, reserve)
     else

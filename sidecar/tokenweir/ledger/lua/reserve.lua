@@ -35,7 +35,7 @@ for i, limit in ipairs(share.limits) do
   if limit.axis == 'concurrency' then
     reserved = in_flight(limit.key)
     occupied[limit.key] = reserved
-    if reserved >= limit.capacity then
+    if reserved + share.slots > limit.capacity then
       wait = slot_wait_of(limit.key, limit.capacity)
     end
   elseif BUDGETS[limit.axis] then
@@ -90,7 +90,7 @@ move(share.hold_id, hold, share.amounts, until_ms)
 for _, limit in ipairs(fitting) do
   local left, reset
   if limit.axis == 'concurrency' then
-    left = limit.capacity - occupied[limit.key] - 1
+    left = limit.capacity - occupied[limit.key] - share.slots
     reset = median_of(limit.key) or UNKNOWN_WAIT_MS
   elseif BUDGETS[limit.axis] then
     local spending = spending_of(limit.key, window_at(limit.turns, now))

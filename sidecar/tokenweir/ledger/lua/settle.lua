@@ -1,37 +1,61 @@
--- Replace a hold by what was used, and write the record. Twin of Tag.settle().
+-- Replace holds by what was used, and write their records. Twin of Tag.settle(), for
+-- one exchange after the other.
 --
--- ARGV[2…5]  what was used: requests, input tokens, output tokens, cost in nano-USD
--- ARGV[6]    how long slots were held, in ms; 0: unknown
--- ARGV[7]    output tokens that tell how fast the model is; 0: they tell nothing
--- ARGV[8…]   the record, as pairs; none: another tag keeps it
--- then       what it adds to the rollup, as pairs
--- then       the share: see read_share
+-- ARGV[2]    how many exchanges
+-- then, for each:
+--            what was used: requests, input tokens, output tokens, cost in nano-USD
+--            how long slots were held, in ms; 0: unknown
+--            output tokens that tell how fast the model is; 0: they tell nothing
+--            the record, as pairs; none: another tag keeps it
+--            what it adds to the rollup, as pairs
+--            the share: see read_share
 --
--- Returns {state, crossings, epoch}: the state that the hold was in, '' if it was not
+-- Returns {states, crossings, epoch}: the state that each hold was in, '' if it was not
 -- known; the tag's epoch.
-local amounts = {requests = whole(MAX_TOKENS), input = whole(MAX_TOKENS),
-                 output = whole(MAX_TOKENS), cost = whole(MAX_SPENT)}
-local duration, learned = whole(MAX_DURATION_MS), whole(MAX_TOKENS)
-local fields, sums = pairs_list(), pairs_list()
-local share = read_share()
+local exchanges, states = {}, {}
+for n = 1, whole(MAX_PAIRS) do
+  exchanges[n] = {
+    amounts = {requests = whole(MAX_TOKENS), input = whole(MAX_TOKENS),
+               output = whole(MAX_TOKENS), cost = whole(MAX_SPENT)},
+    duration = whole(MAX_DURATION_MS), learned = whole(MAX_TOKENS),
+    fields = pairs_list(), sums = pairs_list(), share = read_share()}
+end
 local epoch = begin()
+is_batch = #exchanges > 1
 
-local known = load_hold(share.hold_id)
-local state = known and known.state or ''
-if state == 'settled' then
-  return {state, crossings, epoch}
+local function settle(exchange)
+  local share = exchange.share
+  local known = load_hold(share.hold_id)
+  local state = known and known.state or ''
+  if state == 'settled' then
+    return state
+  end
+  local hold = before(share, known, epoch)
+  if known or not is_forgotten(share.hold_id, epoch) then
+    move(share.hold_id, hold, exchange.amounts, nil)
+    learn_duration(hold, exchange.duration)
+    learn_rate(hold.model, exchange.learned, exchange.duration)
+  end
+  local increments = {}
+  for i = 1, #exchange.sums, 2 do
+    increments[exchange.sums[i]] = tonumber(exchange.sums[i + 1])
+  end
+  write_record(hold, exchange.fields, increments)
+  bury(share.hold_id,
+       {state = 'settled', started = hold.started, amounts = exchange.amounts})
+  return state
 end
-local hold = before(share, known)
-if known or not is_forgotten(share.hold_id, epoch) then
-  move(share.hold_id, hold, amounts, nil)
-  learn_duration(hold, duration)
-  learn_rate(hold.model, learned, duration)
+
+for n, exchange in ipairs(exchanges) do
+  local is_done, state = pcall(settle, exchange)
+  if not is_done then
+    -- What was done for those before it stays done: levels follow.
+    if is_batch then
+      write_levels()
+    end
+    error(state, 0)
+  end
+  states[n] = state
 end
-local increments = {}
-for i = 1, #sums, 2 do
-  increments[sums[i]] = tonumber(sums[i + 1])
-end
-write_record(hold, fields, increments)
-bury(share.hold_id, {state = 'settled', started = hold.started, amounts = amounts})
 write_levels()
-return {state, crossings, epoch}
+return {states, crossings, epoch}
