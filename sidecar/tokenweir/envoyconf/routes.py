@@ -87,7 +87,7 @@ _PATHS: Final = (ResponsePath.NATIVE, ResponsePath.OBSERVE, ResponsePath.INSPECT
 
 def route_configuration(policy: Policy, settings: EnvoySettings) -> RouteConfiguration:
     """Return every way that a request can take."""
-    whole = whole_route(settings, policy.rendering.values())
+    whole = whole_route(settings)
     everything = VirtualHost(
         name=ROUTES_NAME,
         domains=["*"],

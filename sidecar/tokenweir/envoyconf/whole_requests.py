@@ -24,7 +24,6 @@ WARNING: this route leads to no provider, and must not. See `lua/apply.lua`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import timedelta
 
 from envoy_data_plane.envoy.config.route.v3 import (
@@ -46,15 +45,14 @@ from envoy_data_plane.google.protobuf import Any, Struct
 from tokenweir.envoyconf.filters import (
     ADMISSION_FILTER,
     APPLY_FILTER,
-    rendered_from,
     unwatched,
 )
 from tokenweir.envoyconf.names import NEVER_HEADER, WHOLE_HEADER
 from tokenweir.envoyconf.settings import EnvoySettings
 
 
-def whole_route(settings: EnvoySettings, rendered: Iterable[str]) -> Route:
-    """Return the route of those requests; *rendered*: see `governed`."""
+def whole_route(settings: EnvoySettings) -> Route:
+    """Return the route of those requests. What all routes tell is told as well."""
     return Route(
         name="whole",
         # Set by lua/drain.lua, and taken out by lua/apply.lua.
@@ -67,11 +65,11 @@ def whole_route(settings: EnvoySettings, rendered: Iterable[str]) -> Route:
             # While the request comes; with its admission the route's own time begins.
             idle_timeout=timedelta(milliseconds=settings.upload_idle_timeout_ms),
         ),
-        typed_per_filter_config={**unwatched(), **_shown_whole(rendered)},
+        typed_per_filter_config={**unwatched(), **_shown_whole()},
     )
 
 
-def _shown_whole(rendered: Iterable[str]) -> dict[str, Any]:
+def _shown_whole() -> dict[str, Any]:
     mode = ProcessingMode(
         request_header_mode=ProcessingModeHeaderSendMode.SKIP,
         request_body_mode=ProcessingModeBodySendMode.BUFFERED,
@@ -82,7 +80,6 @@ def _shown_whole(rendered: Iterable[str]) -> dict[str, Any]:
     )
     overrides = ExtProcOverrides(
         processing_mode=mode,
-        grpc_initial_metadata=rendered_from(rendered),
     )
     return {
         ADMISSION_FILTER: Any.pack(ExtProcPerRoute(overrides=overrides)),
