@@ -76,6 +76,7 @@ async def test_admitted(tmp_path: Path) -> None:
         "retries": 2,
         "retried": ["connection failed", "refused stream", "429", "503"],
         "answer": "read",
+        "path": "inspect",
         "set_headers": ["authorization"],
         "removed_headers": [],
     }
